@@ -1,0 +1,121 @@
+//! The provider's bytes, compressed once and never re-serialised.
+
+use std::io::{Read, Write};
+
+/// Level 1: the ingest path pays for it, and higher levels gain little on JSON.
+const ZSTD_LEVEL: i32 = 1;
+
+/// A JSON text, zstd-compressed; what comes out is byte for byte what went in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    compressed: Vec<u8>,
+    bytes: u64,
+}
+
+/// A stored payload that does not decompress to its recorded length.
+#[derive(Debug, thiserror::Error)]
+#[error("the payload is damaged: {0}")]
+pub struct PayloadDamaged(String);
+
+impl Payload {
+    /// Compresses a text. Runs on the caller's thread, before the append, so that the writer
+    /// only copies bytes. The frame carries a checksum.
+    ///
+    /// # Errors
+    /// When the compressor fails, which for in-memory buffers means out of memory.
+    pub fn compress(text: &[u8]) -> std::io::Result<Self> {
+        let mut encoder = zstd::Encoder::new(
+            Vec::with_capacity(text.len().div_ceil(3).saturating_add(64)),
+            ZSTD_LEVEL,
+        )?;
+        encoder.include_checksum(true)?;
+        encoder.set_pledged_src_size(u64::try_from(text.len()).ok())?;
+        encoder.write_all(text)?;
+        Ok(Self {
+            compressed: encoder.finish()?,
+            bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// A payload as it lies in the store; `bytes` is the length of the text.
+    #[must_use]
+    pub const fn from_stored(compressed: Vec<u8>, bytes: u64) -> Self {
+        Self { compressed, bytes }
+    }
+
+    /// The compressed form.
+    #[must_use]
+    pub fn compressed(&self) -> &[u8] {
+        &self.compressed
+    }
+
+    /// The length of the text in bytes.
+    #[must_use]
+    pub const fn text_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends the text to `out`.
+    ///
+    /// # Errors
+    /// When the stored bytes are not what was compressed.
+    pub fn decompress_into(&self, out: &mut Vec<u8>) -> Result<(), PayloadDamaged> {
+        let damaged = |why: String| PayloadDamaged(why);
+        let before = out.len();
+        let decoder = zstd::Decoder::with_buffer(self.compressed.as_slice())
+            .map_err(|error| damaged(error.to_string()))?;
+        // One byte more than promised tells a longer text from a fitting one without reading on.
+        decoder
+            .take(self.bytes.saturating_add(1))
+            .read_to_end(out)
+            .map_err(|error| damaged(error.to_string()))?;
+        let got = u64::try_from(out.len().saturating_sub(before));
+        if got.is_ok_and(|got| got == self.bytes) {
+            Ok(())
+        } else {
+            Err(damaged(format!("{} bytes expected", self.bytes)))
+        }
+    }
+
+    /// The text.
+    ///
+    /// # Errors
+    /// As [`Payload::decompress_into`].
+    pub fn text(&self) -> Result<Vec<u8>, PayloadDamaged> {
+        let mut out = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or_default());
+        self.decompress_into(&mut out)?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_comes_back_byte_for_byte() {
+        for text in [&b"{}"[..], b"{\"a\": \"\\ud800\"}", &[b' '; 100_000]] {
+            let payload = Payload::compress(text).unwrap();
+            let stored = Payload::from_stored(payload.compressed().to_vec(), payload.text_bytes());
+            assert_eq!(stored.text().unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_damaged_payload_is_an_error_and_no_text() {
+        let payload = Payload::compress(&[b'x'; 1000]).unwrap();
+        let mut bytes = payload.compressed().to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        assert!(Payload::from_stored(bytes, 1000).text().is_err());
+        assert!(
+            Payload::from_stored(payload.compressed().to_vec(), 999)
+                .text()
+                .is_err()
+        );
+        assert!(
+            Payload::from_stored(payload.compressed().to_vec(), 1001)
+                .text()
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,2 @@
+//! The gateway.
+pub mod domain;
