@@ -1,0 +1,56 @@
+//! What the providers send, read into arrivals. Pure: headers and bytes in, a verdict out.
+//!
+//! Invariant: bytes reach a parser only as [`Verified`], which only `signature` (and the Socket
+//! Mode connection, whose handshake is the proof) can make. A payload is read for keys, actor,
+//! kind and dedup keys alone; nothing here judges it, and nothing here does I/O.
+
+mod declared;
+pub mod github;
+mod headers;
+pub mod lenient;
+pub mod signature;
+
+pub use declared::{Declared, RepositoryPattern};
+pub use headers::{Headers, clipped};
+pub use signature::{Secrets, Verified};
+
+use crate::domain::{Arrival, DropReason};
+
+/// What an adapter makes of a verified delivery.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Append it.
+    Append(Box<Arrival>),
+    /// Answer with success and record why it is not stored.
+    Drop(Dropped),
+}
+
+/// A delivery that is answered but not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Why.
+    pub reason: DropReason,
+    /// The provider's name for the kind of event; empty when it has none.
+    pub kind: String,
+    /// The provider's id of the delivery; empty when it has none.
+    pub delivery_id: String,
+    /// What it names, for the record: a repository, a project; empty when nothing.
+    pub about: String,
+}
+
+/// A request that is refused before it is a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The signature is missing, malformed or wrong.
+    #[error("the signature is missing or wrong")]
+    BadSignature,
+    /// The timestamp is more than 300 s away.
+    #[error("the timestamp is outside the replay window")]
+    ReplayWindow,
+    /// Not a JSON object in UTF-8.
+    #[error("the payload is not a JSON object in UTF-8")]
+    InvalidPayload,
+    /// The payload of a form body is larger than the limit for JSON.
+    #[error("the payload is larger than 25 MiB")]
+    TooLarge,
+}
