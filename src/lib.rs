@@ -1,2 +1,5 @@
 //! The gateway.
 pub mod domain;
+pub mod providers;
+pub mod store;
+pub mod telemetry;

@@ -43,7 +43,10 @@ impl RepositoryPattern {
     fn covers(&self, host: &str, owner: &str, repo: &str) -> bool {
         self.host.eq_ignore_ascii_case(host)
             && self.owner.eq_ignore_ascii_case(owner)
-            && self.repo.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(repo))
+            && self
+                .repo
+                .as_deref()
+                .is_none_or(|own| own.eq_ignore_ascii_case(repo))
     }
 }
 
@@ -64,13 +67,17 @@ impl Declared {
     /// True when a repository is declared; ASCII case is ignored.
     #[must_use]
     pub fn has_repository(&self, host: &str, owner: &str, repo: &str) -> bool {
-        self.repositories.iter().any(|pattern| pattern.covers(host, owner, repo))
+        self.repositories
+            .iter()
+            .any(|pattern| pattern.covers(host, owner, repo))
     }
 
     /// True when a Jira project of a site is declared.
     #[must_use]
     pub fn has_project(&self, site: &str, project: &str) -> bool {
-        self.jira_site.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(site))
+        self.jira_site
+            .as_deref()
+            .is_some_and(|own| own.eq_ignore_ascii_case(site))
             && self.jira_projects.contains(project)
     }
 }
@@ -97,7 +104,9 @@ mod tests {
 
     #[test]
     fn a_malformed_entry_is_refused() {
-        for bad in ["", "octo", "octo/", "/repo", "*/repo", "a/b/c/d", "octo/re*", "ghe/o/r"] {
+        for bad in [
+            "", "octo", "octo/", "/repo", "*/repo", "a/b/c/d", "octo/re*", "ghe/o/r",
+        ] {
             assert!(RepositoryPattern::parse(bad).is_err(), "{bad:?}");
         }
     }

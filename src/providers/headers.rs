@@ -23,5 +23,8 @@ const CLIP_CHARS: usize = 200;
 /// A text that a stranger chose, cut to 200 characters for a record.
 #[must_use]
 pub fn clipped(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(CLIP_CHARS).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(CLIP_CHARS)
+        .collect()
 }

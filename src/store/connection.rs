@@ -1,0 +1,113 @@
+//! Opening the file: every pragma that durability depends on, each with its reason.
+//!
+//! There is one writing connection, on one thread; readers are query-only and short. A read that
+//! decides a write runs on the writing connection, in the write's transaction.
+
+use std::path::Path;
+use std::time::Duration;
+
+use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::error::OpenError;
+use super::migrations;
+
+/// A WAL reset in older versions can lose committed writes.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// Four times the largest batch, so that a burst does not checkpoint within itself.
+const WAL_PAGES_CHECKPOINT: u32 = 4_000;
+/// The WAL file is cut to this after a checkpoint, so that one burst does not keep the disk.
+const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+const READERS: u32 = 4;
+const READER_WAIT: Duration = Duration::from_secs(5);
+const STATEMENTS_CACHED: usize = 128;
+
+/// A pool of query-only connections for the views.
+pub type ReadPool = r2d2::Pool<SqliteConnectionManager>;
+
+/// Opens the writing connection, creating or migrating the file.
+///
+/// # Errors
+/// When the file is foreign, newer or damaged, when the linked SQLite is too old, or when the
+/// database refuses a pragma.
+pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
+    if rusqlite::version_number() < SQLITE_VERSION_MIN {
+        return Err(OpenError::Sqlite {
+            found: rusqlite::version(),
+        });
+    }
+    let shown = path.display().to_string();
+    let mut connection = open(path).map_err(|source| classify(&shown, source))?;
+    set_pragmas(&connection).map_err(|source| classify(&shown, source))?;
+    migrations::run(&mut connection, &shown)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(connection)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door that the ban points to"
+)]
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags)
+}
+
+/// Sets what makes a COMMIT durable, and what keeps the file small.
+fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
+    // Only takes effect before the first table: lets retention give pages back in small steps.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // FULL syncs the WAL at every COMMIT: a power cut loses nothing that was acknowledged.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // macOS: fsync alone leaves the data in the drive's cache.
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_CHECKPOINT)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // The file is ours alone: wait for a reader's checkpoint rather than fail.
+    connection.busy_timeout(READER_WAIT)
+}
+
+fn classify(path: &str, source: rusqlite::Error) -> OpenError {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::Foreign {
+            path: path.to_owned(),
+        },
+        Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt {
+            path: path.to_owned(),
+            detail: source.to_string(),
+        },
+        _ => OpenError::Database {
+            path: path.to_owned(),
+            source,
+        },
+    }
+}
+
+/// Opens the pool of query-only connections; the file must exist.
+///
+/// # Errors
+/// When no connection can be made.
+pub fn open_readers(path: &Path) -> Result<ReadPool, OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let manager = SqliteConnectionManager::file(path)
+        .with_flags(flags)
+        .with_init(|connection| {
+            connection.pragma_update(None, "query_only", true)?;
+            connection.busy_timeout(READER_WAIT)
+        });
+    r2d2::Pool::builder()
+        .max_size(READERS)
+        .min_idle(Some(1))
+        .connection_timeout(READER_WAIT)
+        .build(manager)
+        .map_err(|error| OpenError::Corrupt {
+            path: path.display().to_string(),
+            detail: error.to_string(),
+        })
+}

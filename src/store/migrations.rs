@@ -1,0 +1,64 @@
+//! The ladder of schema versions, kept in `user_version`; one rung a transaction.
+
+use rusqlite::Connection;
+
+use super::error::OpenError;
+
+/// "LOOP" in ASCII: tells a store of this program from any other SQLite file.
+const APPLICATION_ID: i64 = 0x4c4f_4f50;
+
+/// The rungs: applying number `n` takes a file from version `n` to `n + 1`.
+const RUNGS: &[&str] = &[include_str!("schema.sql")];
+
+/// Brings a file to the newest version.
+///
+/// # Errors
+/// When the file is foreign or newer, or when a rung fails; a failed rung changes nothing.
+pub(super) fn run(connection: &mut Connection, path: &str) -> Result<(), OpenError> {
+    let database = |source| OpenError::Database {
+        path: path.to_owned(),
+        source,
+    };
+    let newest = i64::try_from(RUNGS.len()).unwrap_or(i64::MAX);
+    let found = version(connection).map_err(database)?;
+    let is_ours = found == 0 && is_empty(connection).map_err(database)?
+        || application_id(connection).map_err(database)? == APPLICATION_ID;
+    if !is_ours {
+        return Err(OpenError::Foreign {
+            path: path.to_owned(),
+        });
+    }
+    if found > newest {
+        return Err(OpenError::Newer {
+            path: path.to_owned(),
+            found,
+            known: newest,
+        });
+    }
+    for (number, rung) in (1_i64..).zip(RUNGS).filter(|(number, _)| *number > found) {
+        climb(connection, number, rung).map_err(database)?;
+    }
+    Ok(())
+}
+
+fn climb(connection: &mut Connection, number: i64, rung: &str) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(rung)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", number)?;
+    transaction.commit()
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn application_id(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "application_id", |row| row.get(0))
+}
+
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
+        row.get(0)
+    })
+}

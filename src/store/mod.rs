@@ -1,0 +1,28 @@
+//! The queue on disk, behind one writer. No actor and no server type is known here.
+//!
+//! Rules of a transaction:
+//! - A batch is one `BEGIN IMMEDIATE … COMMIT`; each write in it is a savepoint, so a refusal
+//!   rolls back alone. Nobody is answered before the COMMIT.
+//! - Whatever a write decides by, it reads on the writing connection.
+//! - What a write wants known (records, wakes, counters) goes into [`Effects`] and happens only
+//!   if the batch commits.
+//! - SQL is constant text with bound parameters; every hot statement is prepared once.
+
+mod append;
+mod connection;
+mod error;
+mod late_routing;
+mod migrations;
+mod queue;
+mod revival;
+mod routing;
+mod settings;
+mod writer;
+
+pub use append::{Append, Appended};
+pub use connection::{ReadPool, open_readers, open_writer};
+pub use error::{OpenError, StoreError};
+pub use late_routing::{RouteHeld, Routed};
+pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
+pub use settings::Settings;
+pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};

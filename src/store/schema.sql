@@ -1,0 +1,267 @@
+-- The store of the gateway, version 1. House rules: STRICT, no NULL (an empty text or 0 says
+-- "none"), AUTOINCREMENT where a number must never come back, times in Unix milliseconds (_ms),
+-- `*_key` holds the lower-case form that equality means, an index is named after its query.
+
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO counters (name, value) VALUES ('events', 0), ('held', 0);
+
+-- One row per stored event. `state`: routed (has deliveries), held (resolved, no consumer yet),
+-- grace (not resolved yet), expired (payload gone, kept so that a crash repeats the record).
+CREATE TABLE events (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    state          TEXT NOT NULL CHECK (state IN ('routed', 'held', 'grace', 'expired')),
+    state_at_ms    INTEGER NOT NULL,
+    handled        INTEGER NOT NULL DEFAULT 0,
+    provider       TEXT NOT NULL,
+    transport      TEXT NOT NULL,
+    kind           TEXT NOT NULL,
+    delivery_id    TEXT NOT NULL,
+    received_at_ms INTEGER NOT NULL,
+    work_item      TEXT NOT NULL DEFAULT '',
+    subject        TEXT NOT NULL DEFAULT '',
+    subject_key    TEXT NOT NULL DEFAULT '',
+    resolved_by    TEXT NOT NULL DEFAULT '',
+    actor          TEXT NOT NULL DEFAULT '',
+    actor_key      TEXT NOT NULL DEFAULT '',
+    headers        TEXT NOT NULL,
+    payload_bytes  INTEGER NOT NULL,
+    payload        BLOB NOT NULL
+) STRICT;
+CREATE INDEX events_held_of_subject ON events (subject_key, id) WHERE state = 'held';
+CREATE INDEX events_held_of_actor ON events (provider, actor_key, id) WHERE state = 'held';
+CREATE INDEX events_waiting_by_age ON events (state, state_at_ms) WHERE state <> 'routed';
+CREATE INDEX events_of_subject ON events (subject_key, id);
+
+-- Further work items of an event (a CI run of several pull requests, a shared head commit).
+CREATE TABLE event_links (
+    event_id    INTEGER NOT NULL,
+    subject_key TEXT NOT NULL,
+    work_item   TEXT NOT NULL,
+    PRIMARY KEY (event_id, subject_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_links_of_subject ON event_links (subject_key, event_id);
+
+-- The ways to name the work item of an event in grace; gone once it is resolved.
+CREATE TABLE event_references (
+    event_id INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    kind     TEXT NOT NULL CHECK (kind IN ('binding', 'commit', 'room')),
+    provider TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    PRIMARY KEY (event_id, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_references_of_key ON event_references (kind, provider, key, event_id);
+
+CREATE TABLE seen_keys (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    key        TEXT NOT NULL UNIQUE,
+    event_id   INTEGER NOT NULL,
+    seen_at_ms INTEGER NOT NULL,
+    handled    INTEGER NOT NULL DEFAULT 0,
+    orphan     INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX seen_keys_of_event ON seen_keys (event_id);
+CREATE INDEX seen_keys_orphans_by_age ON seen_keys (seen_at_ms) WHERE orphan = 1;
+
+CREATE TABLE instances (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT NOT NULL UNIQUE,
+    created_at_ms  INTEGER NOT NULL,
+    peer           TEXT NOT NULL DEFAULT '',
+    run            TEXT NOT NULL DEFAULT '',
+    run_is_made_up INTEGER NOT NULL DEFAULT 0,
+    held_since_ms  INTEGER NOT NULL DEFAULT 0,
+    lease_ms       INTEGER NOT NULL DEFAULT 0,
+    lease_until_ms INTEGER NOT NULL DEFAULT 0,
+    lapsed_at_ms   INTEGER NOT NULL DEFAULT 0,
+    fetched_at_ms  INTEGER NOT NULL DEFAULT 0,
+    last_number    INTEGER NOT NULL DEFAULT 0,
+    echoed_number  INTEGER NOT NULL DEFAULT 0,
+    backlog        INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The runs that a newer run of the same peer took over from; the newest 16 of each instance.
+CREATE TABLE superseded_runs (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    instance_id INTEGER NOT NULL,
+    run         TEXT NOT NULL
+) STRICT;
+CREATE INDEX superseded_runs_of_instance ON superseded_runs (instance_id, run);
+
+-- The numbers that responses with deliveries were given: what a cursor can name.
+CREATE TABLE response_numbers (
+    instance_id INTEGER NOT NULL,
+    number      INTEGER NOT NULL,
+    run         TEXT NOT NULL,
+    PRIMARY KEY (instance_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- One subject of one queue; its row is the queue's view of it, so that a fetch looks at heads
+-- and never at what waits behind them. `state`: 0 open (the head may go), 1 waiting (the head is
+-- due later), 2 busy (something of it is in hand). Gone when nothing is left. An event without a
+-- work item has a lane of its own.
+CREATE TABLE lanes (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    instance_id    INTEGER NOT NULL,
+    lane_key       TEXT NOT NULL,
+    state          INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
+    head_event_id  INTEGER NOT NULL,
+    head_due_at_ms INTEGER NOT NULL,
+    UNIQUE (instance_id, lane_key)
+) STRICT;
+CREATE INDEX lanes_open_by_event ON lanes (instance_id, head_event_id) WHERE state = 0;
+CREATE INDEX lanes_waiting_by_due ON lanes (instance_id, head_due_at_ms) WHERE state = 1;
+
+-- One event on one queue. `state`: 0 ready, 1 handed, 2 settled, 3 dead, 4 expired.
+-- `handed_*` is the present hand-out, or the one that an outcome settled; `ended_at_ms` is when it
+-- was settled, dead or expired. `after` says how the last hand-out ended.
+CREATE TABLE deliveries (
+    seq           INTEGER PRIMARY KEY AUTOINCREMENT,
+    instance_id   INTEGER NOT NULL,
+    event_id      INTEGER NOT NULL,
+    lane_id       INTEGER NOT NULL,
+    state         INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
+    due_at_ms     INTEGER NOT NULL DEFAULT 0,
+    attempt       INTEGER NOT NULL DEFAULT 1,
+    strikes       INTEGER NOT NULL DEFAULT 0,
+    losses        INTEGER NOT NULL DEFAULT 0,
+    suspect       INTEGER NOT NULL DEFAULT 0,
+    ever_handed   INTEGER NOT NULL DEFAULT 0,
+    handed_number INTEGER NOT NULL DEFAULT 0,
+    handed_run    TEXT NOT NULL DEFAULT '',
+    handed_at_ms  INTEGER NOT NULL DEFAULT 0,
+    routed_at_ms  INTEGER NOT NULL,
+    ended_at_ms   INTEGER NOT NULL DEFAULT 0,
+    redrive_of    INTEGER NOT NULL DEFAULT 0,
+    replaced      INTEGER NOT NULL DEFAULT 0,
+    outcome       TEXT NOT NULL DEFAULT '',
+    detail        TEXT NOT NULL DEFAULT '',
+    why           TEXT NOT NULL
+) STRICT;
+CREATE INDEX deliveries_live_of_lane ON deliveries (lane_id, state, event_id, seq) WHERE state <= 1;
+CREATE INDEX deliveries_live_of_queue ON deliveries (instance_id, seq) WHERE state <= 1;
+CREATE INDEX deliveries_in_hand ON deliveries (instance_id, handed_number, seq) WHERE state = 1;
+CREATE INDEX deliveries_of_event ON deliveries (event_id);
+CREATE INDEX deliveries_ended_by_age ON deliveries (state, ended_at_ms) WHERE state >= 2;
+CREATE INDEX deliveries_dead_of_queue ON deliveries (instance_id, seq) WHERE state = 3;
+CREATE INDEX deliveries_suspect_of_queue ON deliveries (instance_id) WHERE suspect = 1 AND state <= 1;
+CREATE INDEX deliveries_replacing ON deliveries (redrive_of) WHERE redrive_of > 0;
+
+-- Hand-outs that ended without settling the delivery; the newest 16 of each.
+CREATE TABLE hand_outs (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq          INTEGER NOT NULL,
+    number       INTEGER NOT NULL,
+    run          TEXT NOT NULL,
+    attempt      INTEGER NOT NULL,
+    handed_at_ms INTEGER NOT NULL,
+    ended_at_ms  INTEGER NOT NULL,
+    ended        TEXT NOT NULL
+) STRICT;
+CREATE INDEX hand_outs_of_delivery ON hand_outs (seq, id);
+
+CREATE TABLE claims (
+    subject_key   TEXT NOT NULL,
+    instance_id   INTEGER NOT NULL,
+    role          TEXT NOT NULL CHECK (role IN ('driver', 'reviewer')),
+    subject       TEXT NOT NULL,
+    claimed_at_ms INTEGER NOT NULL,
+    unattended    INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (subject_key, instance_id, role)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX claims_of_instance ON claims (instance_id);
+
+CREATE TABLE actors (
+    provider         TEXT NOT NULL,
+    actor_key        TEXT NOT NULL,
+    actor            TEXT NOT NULL,
+    instance_id      INTEGER NOT NULL,
+    registered_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (provider, actor_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX actors_of_instance ON actors (instance_id);
+
+-- key → work items. GitHub and Jira keys hold a set, a Slack key one.
+CREATE TABLE bindings (
+    provider      TEXT NOT NULL,
+    key           TEXT NOT NULL,
+    work_item_key TEXT NOT NULL,
+    work_item     TEXT NOT NULL,
+    subject_key   TEXT NOT NULL,
+    instance_id   INTEGER NOT NULL,
+    bound_at_ms   INTEGER NOT NULL,
+    used_at_ms    INTEGER NOT NULL,
+    PRIMARY KEY (provider, key, work_item_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bindings_of_subject ON bindings (subject_key);
+CREATE INDEX bindings_by_use ON bindings (used_at_ms);
+
+CREATE TABLE rooms (
+    channel        TEXT PRIMARY KEY,
+    work_item      TEXT NOT NULL,
+    instance_id    INTEGER NOT NULL,
+    published_at_ms INTEGER NOT NULL,
+    used_at_ms     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX rooms_of_instance ON rooms (instance_id);
+CREATE INDEX rooms_by_use ON rooms (used_at_ms);
+
+-- head commit → pull requests.
+CREATE TABLE commits (
+    repository    TEXT NOT NULL,
+    sha           TEXT NOT NULL,
+    work_item_key TEXT NOT NULL,
+    work_item     TEXT NOT NULL,
+    used_at_ms    INTEGER NOT NULL,
+    PRIMARY KEY (repository, sha, work_item_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX commits_by_use ON commits (used_at_ms);
+
+-- Waiting events that a registration covers and that are not taken up yet: those behind
+-- `after_event_id`. `scope`: subject and linked (key is a subject_key), actor and binding (key is
+-- provider:key), commit (repository@sha), room (channel).
+CREATE TABLE pending_routings (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    scope          TEXT NOT NULL
+        CHECK (scope IN ('subject', 'linked', 'actor', 'binding', 'commit', 'room')),
+    key            TEXT NOT NULL,
+    after_event_id INTEGER NOT NULL,
+    created_at_ms  INTEGER NOT NULL,
+    UNIQUE (scope, key)
+) STRICT;
+
+-- What a poller knows of one list of a source: where to go on, and how to ask for changes only.
+CREATE TABLE poll_lists (
+    source       TEXT NOT NULL,
+    list         TEXT NOT NULL,
+    watermark    TEXT NOT NULL DEFAULT '',
+    etag         TEXT NOT NULL DEFAULT '',
+    url          TEXT NOT NULL DEFAULT '',
+    polled_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (source, list)
+) STRICT, WITHOUT ROWID;
+
+-- What a poller knows of one item: its last change, and the presence event that stands for it.
+CREATE TABLE poll_items (
+    source           TEXT NOT NULL,
+    work_item_key    TEXT NOT NULL,
+    state            TEXT NOT NULL DEFAULT '',
+    updated          TEXT NOT NULL DEFAULT '',
+    presence_event_id INTEGER NOT NULL DEFAULT 0,
+    seen_at_ms       INTEGER NOT NULL,
+    PRIMARY KEY (source, work_item_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX poll_items_of_event ON poll_items (presence_event_id) WHERE presence_event_id > 0;
+
+-- The last message seen of a Slack thread or room, for the catch-up.
+CREATE TABLE slack_marks (
+    channel      TEXT NOT NULL,
+    thread_ts    TEXT NOT NULL,
+    last_ts      TEXT NOT NULL,
+    active_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (channel, thread_ts)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX slack_marks_by_activity ON slack_marks (active_at_ms);
