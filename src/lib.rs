@@ -1,4 +1,5 @@
 //! The gateway.
+pub mod actors;
 pub mod domain;
 pub mod providers;
 pub mod store;
