@@ -16,9 +16,11 @@ mod late_routing;
 mod lease;
 mod migrations;
 mod queue;
+mod registrations;
 mod revival;
 mod routing;
 mod settings;
+mod stored_event;
 mod writer;
 
 pub use append::{Append, Appended};
@@ -26,5 +28,8 @@ pub use connection::{ReadPool, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
+pub use registrations::{
+    DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
+};
 pub use settings::Settings;
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
