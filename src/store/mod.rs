@@ -33,3 +33,6 @@ pub use registrations::{
 };
 pub use settings::Settings;
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
+
+#[cfg(test)]
+mod tests;
