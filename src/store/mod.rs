@@ -11,7 +11,9 @@
 mod append;
 mod connection;
 mod error;
+mod instances;
 mod late_routing;
+mod lease;
 mod migrations;
 mod queue;
 mod revival;
