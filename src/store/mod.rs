@@ -9,6 +9,7 @@
 //! - SQL is constant text with bound parameters; every hot statement is prepared once.
 
 mod append;
+mod clock_repair;
 mod connection;
 mod error;
 mod instances;

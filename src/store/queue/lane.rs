@@ -45,7 +45,11 @@ pub(in crate::store) fn refresh(tx: &Tx<'_>, lane_id: i64) -> Result<(), StoreEr
             )?;
         }
         None => {
-            tx.execute("DELETE FROM lanes WHERE id = ?1", params![lane_id], "end a lane")?;
+            tx.execute(
+                "DELETE FROM lanes WHERE id = ?1",
+                params![lane_id],
+                "end a lane",
+            )?;
         }
     }
     Ok(())
@@ -63,36 +67,12 @@ pub(super) fn mark_busy(tx: &Tx<'_>, lane_id: i64) -> Result<(), StoreError> {
 
 /// Opens the lanes of a queue whose head has become due.
 pub(super) fn open_due(tx: &Tx<'_>, instance_id: i64) -> Result<(), StoreError> {
-    clamp_due(tx, instance_id)?;
     tx.execute(
         "UPDATE lanes SET state = 0
          WHERE instance_id = ?1 AND state = 1 AND head_due_at_ms <= ?2",
         params![instance_id, tx.now.0],
         "open due lanes",
     )?;
-    Ok(())
-}
-
-/// A due time further away than the longest back-off was written before the clock was set back:
-/// it is brought to the longest back-off from now, once.
-fn clamp_due(tx: &Tx<'_>, instance_id: i64) -> Result<(), StoreError> {
-    let latest = tx.now.plus(tx.settings.retry_max_ms);
-    let beyond = tx.all(
-        "SELECT id, head_event_id FROM lanes
-         WHERE instance_id = ?1 AND state = 1 AND head_due_at_ms > ?2",
-        params![instance_id, latest.0],
-        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
-        "look for due times out of range",
-    )?;
-    for (lane_id, _) in beyond {
-        tx.execute(
-            "UPDATE deliveries SET due_at_ms = ?2
-             WHERE lane_id = ?1 AND state = 0 AND due_at_ms > ?2",
-            params![lane_id, latest.0],
-            "bring a due time back into range",
-        )?;
-        refresh(tx, lane_id)?;
-    }
     Ok(())
 }
 

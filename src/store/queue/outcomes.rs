@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 
 use super::row::{
-    DeliveryRow, Ended, Lanes, PutBack, Queue, State, highest_seq, put_back, select_delivery,
+    DUE_AT_ONCE, DeliveryRow, Ended, Lanes, PutBack, Queue, State, highest_seq, put_back,
+    select_delivery,
 };
 use crate::domain::{CommitItem, Millis, Outcome, Refusal, Seq};
 use crate::store::error::StoreError;
@@ -138,14 +139,21 @@ fn settle(
         "UPDATE deliveries SET state = 2, suspect = 0, outcome = ?2, detail = ?3,
              ended_at_ms = ?4
          WHERE seq = ?1",
-        params![row.seq.0, outcome, item.detail.as_deref().unwrap_or_default(), tx.now.0],
+        params![
+            row.seq.0,
+            outcome,
+            item.detail.as_deref().unwrap_or_default(),
+            tx.now.0
+        ],
         "settle a delivery",
     )?;
     if row.state.is_live() {
         tx.effects.add_backlog(row.instance_id, -1);
         lanes.touch(row.lane_id);
     }
-    tx.effects.events.push(row.event.committed(&queue.name, row.seq, outcome));
+    tx.effects
+        .events
+        .push(row.event.committed(&queue.name, row.seq, outcome));
     Ok(())
 }
 
@@ -201,7 +209,7 @@ fn send_back_others(
             is_strike: false,
             suspect: other.suspect,
             losses: other.losses,
-            due_at: tx.now,
+            due_at: DUE_AT_ONCE,
             detail: "",
         };
         put_back(tx, queue, &other, &back, lanes)?;

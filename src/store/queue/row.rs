@@ -10,6 +10,8 @@ use crate::store::error::StoreError;
 use crate::store::writer::Tx;
 use crate::telemetry::{EventFacts, GatewayEvent};
 
+/// The due time of what may go out at once.
+pub(super) const DUE_AT_ONCE: Timestamp = Timestamp(0);
 /// Hand-outs remembered of one delivery.
 const HAND_OUTS_KEPT: i64 = 16;
 
@@ -167,7 +169,9 @@ impl Lanes {
     }
 
     pub(super) fn refresh(self, tx: &Tx<'_>) -> Result<(), StoreError> {
-        self.0.into_iter().try_for_each(|lane_id| lane::refresh(tx, lane_id))
+        self.0
+            .into_iter()
+            .try_for_each(|lane_id| lane::refresh(tx, lane_id))
     }
 }
 
@@ -181,7 +185,9 @@ pub(super) fn put_back(
 ) -> Result<(), StoreError> {
     note_hand_out(tx, row, back.ended)?;
     let strikes = row.strikes.saturating_add(u32::from(back.is_strike));
-    let attempt = row.attempt.saturating_add(u32::from(back.ended.is_attempt()));
+    let attempt = row
+        .attempt
+        .saturating_add(u32::from(back.ended.is_attempt()));
     let is_dead = back.is_strike && strikes >= tx.settings.strikes_max;
     tx.execute(
         "UPDATE deliveries SET state = ?2, due_at_ms = ?3, attempt = ?4, strikes = ?5,

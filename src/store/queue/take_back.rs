@@ -2,7 +2,9 @@
 
 use rusqlite::params;
 
-use super::row::{DeliveryRow, Ended, Lanes, PutBack, Queue, put_back, select_delivery};
+use super::row::{
+    DUE_AT_ONCE, DeliveryRow, Ended, Lanes, PutBack, Queue, put_back, select_delivery,
+};
 use crate::domain::Timestamp;
 use crate::store::error::StoreError;
 use crate::store::writer::Tx;
@@ -74,9 +76,6 @@ fn suspicious(
     let Some((run, handed_at)) = first else {
         return Ok(Vec::new());
     };
-    if handed_at > tx.now {
-        rebase(tx, queue)?;
-    }
     let is_first_sound = run == present.run && !is_overdue(tx, handed_at);
     let from = if is_first_sound { present.cursor } else { -1 };
     let rows = tx.all(
@@ -93,17 +92,6 @@ fn suspicious(
     Ok(rows.into_iter().zip(alone).collect())
 }
 
-/// The clock was set back: what was handed out in its future counts as handed out now.
-fn rebase(tx: &Tx<'_>, queue: &Queue) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE deliveries SET handed_at_ms = ?2
-         WHERE instance_id = ?1 AND state = 1 AND handed_at_ms > ?2",
-        params![queue.id, tx.now.0],
-        "bring hand-out times back into range",
-    )?;
-    Ok(())
-}
-
 fn is_overdue(tx: &Tx<'_>, handed_at: Timestamp) -> bool {
     tx.now.since(handed_at) >= tx.settings.hand_timeout_ms
 }
@@ -115,7 +103,7 @@ fn judge(
     is_alone: bool,
 ) -> Option<PutBack<'static>> {
     if row.run != present.run {
-        return Some(guilty(tx, row, Ended::Vanished, is_alone, true));
+        return Some(guilty(row, Ended::Vanished, is_alone, true));
     }
     if row.number > present.cursor {
         return Some(lost(tx, row));
@@ -123,25 +111,19 @@ fn judge(
     if is_overdue(tx, row.handed_at) {
         // A laptop that slept past its lease is not guilty of what it had in hand.
         let was_awake = present.lapsed_at < row.handed_at;
-        return Some(guilty(tx, row, Ended::Overdue, is_alone, was_awake));
+        return Some(guilty(row, Ended::Overdue, is_alone, was_awake));
     }
     None
 }
 
 /// Alone it is a strike; in company nobody knows who did it, so it is a suspect.
-fn guilty(
-    tx: &Tx<'_>,
-    row: &DeliveryRow,
-    ended: Ended,
-    is_alone: bool,
-    counts: bool,
-) -> PutBack<'static> {
+fn guilty(row: &DeliveryRow, ended: Ended, is_alone: bool, counts: bool) -> PutBack<'static> {
     PutBack {
         ended,
         is_strike: is_alone && counts,
         suspect: row.suspect || !is_alone,
         losses: 0,
-        due_at: tx.now,
+        due_at: DUE_AT_ONCE,
         detail: "",
     }
 }
@@ -151,13 +133,17 @@ fn guilty(
 fn lost(tx: &Tx<'_>, row: &DeliveryRow) -> PutBack<'static> {
     let losses = row.losses.saturating_add(1);
     let waits = losses.saturating_sub(LOSSES_SUSPECT);
-    let wait_ms = if waits > 0 { tx.settings.backoff_ms(waits) } else { 0 };
+    let due_at = if waits > 0 {
+        tx.now.plus(tx.settings.backoff_ms(waits))
+    } else {
+        DUE_AT_ONCE
+    };
     PutBack {
         ended: Ended::Lost,
         is_strike: false,
         suspect: row.suspect || losses >= LOSSES_SUSPECT,
         losses,
-        due_at: tx.now.plus(wait_ms),
+        due_at,
         detail: "",
     }
 }
