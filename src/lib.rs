@@ -1,2 +1,3 @@
 //! The gateway.
 pub mod domain;
+pub mod providers;
