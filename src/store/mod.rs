@@ -20,6 +20,8 @@ mod queue;
 mod revival;
 mod routing;
 mod settings;
+#[cfg(test)]
+pub(crate) mod testing;
 mod writer;
 
 pub use append::{Append, Appended};

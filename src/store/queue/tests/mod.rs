@@ -1,0 +1,7 @@
+//! The queue's rules, one sentence a test, against a real store.
+
+mod cursors;
+mod leases;
+mod order;
+mod outcomes;
+mod strikes;
