@@ -9,6 +9,7 @@
 //! - SQL is constant text with bound parameters; every hot statement is prepared once.
 
 mod append;
+mod clock_repair;
 mod connection;
 mod error;
 mod instances;
@@ -21,6 +22,8 @@ mod revival;
 mod routing;
 mod settings;
 mod stored_event;
+#[cfg(test)]
+pub(crate) mod testing;
 mod writer;
 
 pub use append::{Append, Appended};
