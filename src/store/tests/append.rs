@@ -1,8 +1,8 @@
 //! What becomes of an arrival: seen before, resolved, routed, held, kept in grace, revived.
 
-use super::support::{SECOND, TestStore, about, by, event, head_commit, in_thread, of_commit};
+use super::support::{DAY, SECOND, TestStore, about, by, event, head_commit, in_thread, of_commit};
 use crate::domain::{DedupKey, DropReason, OnUnresolved, Provider, Reference, Source};
-use crate::store::{Appended, LearnCommits};
+use crate::store::{Appended, Expire, LearnCommits};
 
 #[test]
 fn an_event_goes_to_every_claimant_of_its_subject() {
@@ -195,18 +195,34 @@ fn an_interaction_without_a_work_item_goes_to_its_users_instance_or_nowhere() {
 
 #[test]
 fn a_requested_redelivery_revives_only_what_nobody_handled() {
-    // state of the delivery, outcome; then what the same webhook meets
-    for (state, revived) in [(0, false), (1, false), (2, false), (3, true), (4, true)] {
+    let fate = |store: &mut TestStore, state| match state {
+        "ready" => {}
+        "handed" => drop(store.fetch("a@ann/r1", &[])),
+        "settled" => store.settle_all("a@ann/r1"),
+        "dead" => drop(store.kill_first("a@ann/r1")),
+        _ => {
+            store.clock.advance(8 * DAY);
+            let now = store.now().0;
+            store.run(&format!("UPDATE instances SET fetched_at_ms = {now}"));
+            store.write(Expire { wal_bytes: 0 });
+        }
+    };
+    for (state, revived) in [
+        ("ready", false),
+        ("handed", false),
+        ("settled", false),
+        ("dead", true),
+        ("expired", true),
+    ] {
         let mut store = TestStore::new();
         store.claim("a", "github:octo/repo#1");
         store.append(about("github:octo/repo#1", "g1"));
-        if state >= 2 {
-            store.end(1, state, "");
-        }
+        fate(&mut store, state);
         let again = store.append(about("github:octo/repo#1", "g1"));
         let is_revived = matches!(again, Appended::Revived { .. });
-        assert_eq!(is_revived, revived, "state {state}");
+        assert_eq!(is_revived, revived, "{state}");
         if revived {
+            assert!(store.number("SELECT length(payload) FROM events") > 0);
             assert_eq!(store.queue("a"), [1]);
             assert_eq!(
                 store.texts("SELECT redrive_of || ',' || replaced FROM deliveries ORDER BY seq"),
@@ -221,7 +237,7 @@ fn neither_a_poll_nor_a_retry_nor_another_key_revives() {
     let mut store = TestStore::new();
     store.claim("a", "github:octo/repo#1");
     store.append(about("github:octo/repo#1", "g1"));
-    store.end(1, 3, "");
+    store.kill_first("a@ann/r1");
     let mut poll = about("github:octo/repo#1", "g1");
     poll.source = Source::Poll;
     let mut retry = about("github:octo/repo#1", "g1");
@@ -241,7 +257,7 @@ fn a_revived_event_goes_to_todays_consumers_and_waits_when_there_are_none() {
     let mut store = TestStore::new();
     store.claim("a", "github:octo/repo#1");
     store.append(about("github:octo/repo#1", "g1"));
-    store.end(1, 3, "");
+    store.kill_first("a@ann/r1");
     store.write(crate::store::ReleaseClaim {
         identity: super::support::identity("a"),
         subject: super::support::subject("github:octo/repo#1"),

@@ -71,10 +71,7 @@ fn an_arrival_is_held_behind_what_is_still_being_routed() {
 fn a_chunk_ends_when_its_time_is_over() {
     let mut store = TestStore::new();
     hold(&mut store, PULL_REQUEST, 100);
-    store
-        .clock
-        .step_micros
-        .store(1_000, std::sync::atomic::Ordering::Relaxed);
+    store.clock.take_time(1_000);
     let first = store.claim("a", PULL_REQUEST);
     assert!(first.more && first.deliveries < 20, "{first:?}");
     store.route_all();

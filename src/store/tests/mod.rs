@@ -6,3 +6,4 @@ mod append;
 mod late_routing;
 mod lease;
 mod registrations;
+mod retention;

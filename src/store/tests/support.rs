@@ -1,62 +1,24 @@
 //! A store in a directory of its own, and the arrivals that fill it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use crate::domain::{
     Arrival, Binding, CallerToken, Clock, DedupKey, EventActor, EventId, Identity, InstanceName,
     LearnedCommit, OnUnresolved, Payload, PeerId, Provider, Reference, Refusal, Role, Room, RunId,
-    Source, Subject, SystemClock, Timestamp, WorkItemRef,
+    Source, Subject, Timestamp, WorkItemRef,
 };
+use crate::store::testing::{FakeClock, START, outcomes};
 use crate::store::{
-    Append, Appended, BatchReport, PutActors, PutBinding, PutClaim, PutRooms, RouteHeld, Routed,
-    Settings, StoreError, Write, Writer, open_writer,
+    Append, Appended, BatchReport, CommitOutcomes, FetchBatch, Fetched, PutActors, PutBinding,
+    PutClaim, PutRooms, RouteHeld, Routed, Settings, StoreError, Write, Writer, open_writer,
 };
 use crate::telemetry::GatewayEvent;
 
 pub(super) const SECOND: i64 = 1_000;
 pub(super) const HOUR: i64 = 3_600 * SECOND;
 pub(super) const DAY: i64 = 24 * HOUR;
-
-/// A clock that stands still until it is moved.
-#[derive(Debug)]
-pub(super) struct FakeClock {
-    now_ms: AtomicI64,
-    base: Instant,
-    /// How far every reading of the monotonic time moves it.
-    pub step_micros: AtomicI64,
-    passed_micros: AtomicI64,
-}
-
-impl FakeClock {
-    fn new() -> Self {
-        Self {
-            now_ms: AtomicI64::new(1_792_332_131_120),
-            base: SystemClock.instant(),
-            step_micros: AtomicI64::new(0),
-            passed_micros: AtomicI64::new(0),
-        }
-    }
-
-    pub(super) fn advance(&self, ms: i64) {
-        self.now_ms.fetch_add(ms, Ordering::Relaxed);
-    }
-}
-
-impl Clock for FakeClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.now_ms.load(Ordering::Relaxed))
-    }
-
-    fn instant(&self) -> Instant {
-        let step = self.step_micros.load(Ordering::Relaxed);
-        let passed = self.passed_micros.fetch_add(step, Ordering::Relaxed);
-        self.base + Duration::from_micros(u64::try_from(passed).unwrap())
-    }
-}
 
 /// A store with its writer; [`TestStore::restart`] closes and opens it again.
 pub(super) struct TestStore {
@@ -234,23 +196,68 @@ impl TestStore {
         rows.map(Result::unwrap).collect()
     }
 
-    /// Plays the part of the queue: ends a delivery as settled or dead.
-    pub(super) fn end(&self, seq: i64, state: i64, outcome: &str) {
-        let now = self.now().0;
-        self.run(&format!(
-            "UPDATE deliveries SET state = {state}, ended_at_ms = {now}, outcome = '{outcome}',
-                 ever_handed = 1 WHERE seq = {seq};
-             UPDATE instances SET backlog = backlog - 1
-                 WHERE id = (SELECT instance_id FROM deliveries WHERE seq = {seq});
-             UPDATE events SET handled = handled OR {state} = 2
-                 WHERE id = (SELECT event_id FROM deliveries WHERE seq = {seq});
-             UPDATE seen_keys SET handled = handled OR {state} = 2
-                 WHERE event_id = (SELECT event_id FROM deliveries WHERE seq = {seq});
-             DELETE FROM lanes WHERE NOT EXISTS (
-                 SELECT 1 FROM deliveries WHERE lane_id = lanes.id AND state <= 1);
-             UPDATE lanes SET head_event_id = (
-                 SELECT min(event_id) FROM deliveries WHERE lane_id = lanes.id AND state <= 1);"
-        ));
+    /// Fetches for `name@peer/run` and confirms what came with the last response.
+    pub(super) fn fetch(&mut self, who: &str, commit: &[(i64, &str)]) -> Fetched {
+        let identity = identity(who);
+        let cursor = format!(
+            "SELECT last_number FROM instances WHERE name = '{}'",
+            identity.instance
+        );
+        let cursor = self
+            .texts(&cursor)
+            .first()
+            .map(|text| text.parse().unwrap());
+        self.write(FetchBatch {
+            peer: identity.peer.clone().unwrap(),
+            identity,
+            cursor,
+            limit: 64,
+            lease_ms: 60 * SECOND,
+            park_ms: None,
+            commit: outcomes(commit),
+            caller: CallerToken::always(),
+        })
+    }
+
+    /// Commits outcomes for `name@peer/run`, whatever response they are about.
+    pub(super) fn commit(&mut self, who: &str, commit: &[(i64, &str)]) {
+        self.write(CommitOutcomes {
+            identity: identity(who),
+            cursor: None,
+            commit: outcomes(commit),
+        });
+    }
+
+    /// Fetches everything that is due and settles it.
+    pub(super) fn settle_all(&mut self, who: &str) {
+        let fetched = self.fetch(who, &[]);
+        let seqs: Vec<_> = fetched
+            .deliveries
+            .iter()
+            .map(|delivery| (delivery.seq.0, "delivered"))
+            .collect();
+        self.commit(who, &seqs);
+    }
+
+    /// Fails the first delivery of a queue until it is dead; tells its number.
+    pub(super) fn kill_first(&mut self, who: &str) -> i64 {
+        let mut seq = 0;
+        for _ in 0..self.settings.strikes_max {
+            let fetched = self.fetch(who, &[]);
+            seq = fetched.deliveries[0].seq.0;
+            self.commit(who, &[(seq, "failed")]);
+            self.clock.advance(self.settings.retry_max_ms);
+        }
+        seq
+    }
+
+    /// How many deliveries are in each state: ready, handed, settled, dead, expired.
+    pub(super) fn states(&self) -> [i64; 5] {
+        [0, 1, 2, 3, 4].map(|state| {
+            self.number(&format!(
+                "SELECT count(*) FROM deliveries WHERE state = {state}"
+            ))
+        })
     }
 }
 
@@ -391,7 +398,7 @@ fn arrival(provider: Provider, guid: &str, keys: Vec<Reference>) -> Arrival {
         source: Source::Webhook,
         delivery_id: guid.to_owned(),
         kind: "issue_comment".to_owned(),
-        received_at: Timestamp(1_792_332_131_000),
+        received_at: Timestamp(START),
         headers: [("x-github-event".to_owned(), "issue_comment".to_owned())].into(),
         payload: Payload::compress(format!("{{\"guid\":\"{guid}\"}}").as_bytes()).unwrap(),
         actor: None,
