@@ -16,6 +16,7 @@ mod instances;
 mod late_routing;
 mod lease;
 mod migrations;
+mod operator;
 mod queue;
 mod registrations;
 mod retention;
@@ -32,6 +33,9 @@ pub use append::{Append, Appended};
 pub use connection::{ReadPool, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
+pub use operator::{
+    ClaimsReleased, OperatorRelease, Position, Redrive, Redriven, Replay, Selection,
+};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,

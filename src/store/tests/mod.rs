@@ -5,5 +5,6 @@ mod support;
 mod append;
 mod late_routing;
 mod lease;
+mod operator;
 mod registrations;
 mod retention;
