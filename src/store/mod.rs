@@ -18,10 +18,12 @@ mod lease;
 mod migrations;
 mod operator;
 mod queue;
+mod read;
 mod registrations;
 mod retention;
 mod revival;
 mod routing;
+mod selection;
 mod settings;
 mod stored_event;
 #[cfg(test)]
@@ -34,13 +36,15 @@ pub use connection::{ReadPool, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
-    ClaimsReleased, OperatorRelease, Position, Redrive, Redriven, Replay, Selection,
+    DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
+    Released, Replay,
 };
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
 };
 pub use retention::{Expire, ExpireGrace, Expired, GraceExpired, NoteUnattended, Unattended};
+pub use selection::{Period, SubjectFilter};
 pub use settings::Settings;
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
