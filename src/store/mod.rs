@@ -29,10 +29,12 @@ mod stored_event;
 #[cfg(test)]
 pub(crate) mod testing;
 mod upkeep;
+mod verify;
+pub mod views;
 mod writer;
 
 pub use append::{Append, Appended};
-pub use connection::{ReadPool, open_readers, open_writer};
+pub use connection::{ReadPool, open_reader, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
@@ -49,6 +51,7 @@ pub use settings::Settings;
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
+pub use verify::{Problem, verify};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
 
 #[cfg(test)]
