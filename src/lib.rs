@@ -1,2 +1,4 @@
 //! The gateway.
+pub mod config;
 pub mod domain;
+pub mod providers;
