@@ -11,6 +11,8 @@ mod fingerprint;
 mod load;
 mod problem;
 mod raw;
+mod reload;
+mod restart;
 mod secrets;
 mod transports;
 mod warning;
@@ -24,6 +26,8 @@ pub use env_file::{EnvFile, EnvFileWarning};
 pub use fingerprint::{ConfigFingerprint, FileChange};
 pub use load::{LoadedConfig, SCHEMA, Search, load};
 pub use problem::{ConfigError, PathProblem, ReadFault};
+pub use reload::Reload;
+pub use restart::RestartRequired;
 pub use secrets::{EnvName, Environment, Secret};
 pub use transports::{
     CiPoll, GitHubConfig, GitHubPoll, GitHubSource, JiraConfig, JiraDeployment, JiraPoll, Monitor,
