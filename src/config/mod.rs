@@ -14,6 +14,7 @@ mod raw;
 mod reload;
 mod restart;
 mod secrets;
+mod template;
 mod transports;
 mod warning;
 
@@ -29,6 +30,7 @@ pub use problem::{ConfigError, PathProblem, ReadFault};
 pub use reload::Reload;
 pub use restart::RestartRequired;
 pub use secrets::{EnvName, Environment, Secret};
+pub use template::{InitChoices, new_secret, render_config, render_env, write_new};
 pub use transports::{
     CiPoll, GitHubConfig, GitHubPoll, GitHubSource, JiraConfig, JiraDeployment, JiraPoll, Monitor,
     SlackConfig, SlackHttp, SlackSocket, WebhookConfig,
