@@ -5,8 +5,12 @@
 //! kind and dedup keys alone; nothing here judges it, and nothing here does I/O.
 
 mod declared;
+mod digest;
+#[cfg(test)]
+mod expectations;
 pub mod github;
 mod headers;
+pub mod jira;
 pub mod lenient;
 pub mod signature;
 
@@ -67,4 +71,15 @@ pub enum Rejection {
     /// The payload could not be compressed, which means that memory ran out.
     #[error("the payload could not be compressed")]
     Exhausted,
+}
+
+const UNKNOWN_KIND: &str = "unknown";
+
+/// The kind of what is stored, which always has one.
+fn known(kind: String) -> String {
+    if kind.is_empty() {
+        UNKNOWN_KIND.to_owned()
+    } else {
+        kind
+    }
 }
