@@ -8,11 +8,13 @@ mod declared;
 mod digest;
 #[cfg(test)]
 mod expectations;
+mod form;
 pub mod github;
 mod headers;
 pub mod jira;
 pub mod lenient;
 pub mod signature;
+pub mod slack;
 
 pub use declared::{Declared, RepositoryPattern};
 pub use headers::{Headers, clipped};
