@@ -16,18 +16,36 @@ mod instances;
 mod late_routing;
 mod lease;
 mod migrations;
+mod operator;
 mod queue;
+mod registrations;
+mod retention;
 mod revival;
 mod routing;
 mod settings;
+mod stored_event;
 #[cfg(test)]
 pub(crate) mod testing;
+mod upkeep;
 mod writer;
 
 pub use append::{Append, Appended};
 pub use connection::{ReadPool, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
+pub use operator::{
+    ClaimsReleased, OperatorRelease, Position, Redrive, Redriven, Replay, Selection,
+};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
+pub use registrations::{
+    DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
+};
+pub use retention::{Expire, ExpireGrace, Expired, GraceExpired, NoteUnattended, Unattended};
 pub use settings::Settings;
+pub use upkeep::{
+    CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
+};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
+
+#[cfg(test)]
+mod tests;
