@@ -9,9 +9,12 @@
 //! - SQL is constant text with bound parameters; every hot statement is prepared once.
 
 mod append;
+mod clock_repair;
 mod connection;
 mod error;
+mod instances;
 mod late_routing;
+mod lease;
 mod migrations;
 mod queue;
 mod revival;

@@ -265,6 +265,8 @@ pub(super) fn insert_delivery(
              ON CONFLICT (instance_id, lane_key) DO UPDATE SET
                  state = CASE WHEN state = 1 AND excluded.head_event_id < head_event_id
                               THEN 0 ELSE state END,
+                 head_due_at_ms = CASE WHEN excluded.head_event_id < head_event_id
+                                       THEN 0 ELSE head_due_at_ms END,
                  head_event_id = min(head_event_id, excluded.head_event_id)
              RETURNING id",
             params![consumer.instance_id, lane_key, event.id.0],

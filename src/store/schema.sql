@@ -144,6 +144,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_live_of_lane ON deliveries (lane_id, state, event_id, seq) WHERE state <= 1;
 CREATE INDEX deliveries_live_of_queue ON deliveries (instance_id, seq) WHERE state <= 1;
 CREATE INDEX deliveries_in_hand ON deliveries (instance_id, handed_number, seq) WHERE state = 1;
+CREATE INDEX deliveries_retrying_by_due ON deliveries (due_at_ms) WHERE state = 0 AND due_at_ms > 0;
 CREATE INDEX deliveries_of_event ON deliveries (event_id);
 CREATE INDEX deliveries_ended_by_age ON deliveries (state, ended_at_ms) WHERE state >= 2;
 CREATE INDEX deliveries_dead_of_queue ON deliveries (instance_id, seq) WHERE state = 3;
