@@ -36,6 +36,17 @@ pub struct Dropped {
     pub delivery_id: String,
     /// What it names, for the record: a repository, a project; empty when nothing.
     pub about: String,
+    /// The declared repository that it says has another name now.
+    pub moved: Option<RepositoryMoved>,
+}
+
+/// A declared repository that was renamed or transferred; the configuration names it as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryMoved {
+    /// `[host/]owner/repo` before.
+    pub from: String,
+    /// `[host/]owner/repo` now.
+    pub to: String,
 }
 
 /// A request that is refused before it is a delivery.
@@ -53,4 +64,7 @@ pub enum Rejection {
     /// The payload of a form body is larger than the limit for JSON.
     #[error("the payload is larger than 25 MiB")]
     TooLarge,
+    /// The payload could not be compressed, which means that memory ran out.
+    #[error("the payload could not be compressed")]
+    Exhausted,
 }
