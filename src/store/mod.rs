@@ -19,9 +19,11 @@ mod lease;
 mod migrations;
 mod probe;
 mod queue;
+mod registrations;
 mod revival;
 mod routing;
 mod settings;
+mod stored_event;
 mod writer;
 
 pub use append::{Append, Appended};
@@ -31,5 +33,8 @@ pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use probe::Probe;
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
+pub use registrations::{
+    DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
+};
 pub use settings::Settings;
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
