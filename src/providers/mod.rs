@@ -5,14 +5,14 @@
 //! kind and dedup keys alone; nothing here judges it, and nothing here does I/O.
 
 mod declared;
-// pub mod github;
+pub mod github;
 mod headers;
-// pub mod lenient;
-// pub mod signature;
+pub mod lenient;
+pub mod signature;
 
 pub use declared::{Declared, RepositoryPattern};
 pub use headers::{Headers, clipped};
-// pub use signature::{Secrets, Verified};
+pub use signature::{Secrets, Verified};
 
 use crate::domain::{Arrival, DropReason};
 

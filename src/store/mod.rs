@@ -24,6 +24,8 @@ mod revival;
 mod routing;
 mod settings;
 mod stored_event;
+#[cfg(test)]
+pub(crate) mod testing;
 mod writer;
 
 pub use append::{Append, Appended};

@@ -43,7 +43,7 @@ const NUMBERS_KEPT: i64 = 64;
 pub(super) fn hand_out(
     tx: &Tx<'_>,
     queue: &Queue,
-    run: &str,
+    hands: &str,
     bounds: Bounds,
 ) -> Result<Option<(i64, Vec<Delivery>)>, StoreError> {
     lane::open_due(tx, queue.id)?;
@@ -56,10 +56,10 @@ pub(super) fn hand_out(
     if chosen.is_empty() {
         return Ok(None);
     }
-    let number = next_number(tx, queue, run)?;
+    let number = next_number(tx, queue, hands)?;
     let mut lanes = std::collections::BTreeSet::new();
     for candidate in &chosen {
-        mark_handed(tx, candidate.seq, number, run)?;
+        mark_handed(tx, candidate.seq, number, hands)?;
         if lanes.insert(candidate.lane_id) {
             lane::mark_busy(tx, candidate.lane_id)?;
         }
@@ -183,7 +183,9 @@ fn read_candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
 /// A length, which SQLite keeps signed.
 fn length(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let stored: i64 = row.get(column)?;
-    u64::try_from(stored).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, stored))
+    u64::try_from(stored).or(Err(rusqlite::Error::IntegralValueOutOfRange(
+        column, stored,
+    )))
 }
 
 /// A response while it fills; it ends at the first delivery that does not fit.
@@ -224,7 +226,7 @@ impl Batch {
 }
 
 /// Gives the response its number and remembers it, so that a cursor can be checked.
-fn next_number(tx: &Tx<'_>, queue: &Queue, run: &str) -> Result<i64, StoreError> {
+fn next_number(tx: &Tx<'_>, queue: &Queue, hands: &str) -> Result<i64, StoreError> {
     let highest = highest_seq(tx)?;
     let number = tx
         .first(
@@ -237,7 +239,7 @@ fn next_number(tx: &Tx<'_>, queue: &Queue, run: &str) -> Result<i64, StoreError>
         .ok_or_else(|| StoreError::Corrupt("a queue without a row".to_owned()))?;
     tx.execute(
         "INSERT INTO response_numbers (instance_id, number, run) VALUES (?1, ?2, ?3)",
-        params![queue.id, number, run],
+        params![queue.id, number, hands],
         "remember the number of a response",
     )?;
     tx.execute(
@@ -251,12 +253,12 @@ fn next_number(tx: &Tx<'_>, queue: &Queue, run: &str) -> Result<i64, StoreError>
     Ok(number)
 }
 
-fn mark_handed(tx: &Tx<'_>, seq: Seq, number: i64, run: &str) -> Result<(), StoreError> {
+fn mark_handed(tx: &Tx<'_>, seq: Seq, number: i64, hands: &str) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE deliveries SET state = 1, ever_handed = 1, handed_number = ?2, handed_run = ?3,
              handed_at_ms = ?4
          WHERE seq = ?1",
-        params![seq.0, number, run, tx.now.0],
+        params![seq.0, number, hands, tx.now.0],
         "hand out a delivery",
     )?;
     Ok(())

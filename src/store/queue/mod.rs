@@ -6,12 +6,14 @@ pub(super) mod lane;
 mod outcomes;
 mod row;
 mod take_back;
+#[cfg(test)]
+mod tests;
 
 use rusqlite::params;
 
 use self::hand_out::Bounds;
 use self::outcomes::Standing;
-use self::row::Queue;
+use self::row::{Queue, hands_of};
 use self::take_back::Present;
 use super::error::StoreError;
 use super::lease::{self, Holder, Run};
@@ -81,13 +83,14 @@ impl Write for FetchBatch {
         let mut holder = lease::create(tx, &self.identity.instance)?;
         lease::check(tx, &holder, &self.identity)?;
         let (run, cursor) = run_and_cursor(tx, &holder, &self.identity, self.cursor)?;
+        let hands = hands_of(&run.name, self.peer.as_str());
         lease::take(tx, &mut holder, &self.peer, &run, self.lease_ms)?;
         let queue = Queue {
             id: holder.id,
             name: holder.name.clone(),
         };
         let standing = Standing {
-            run: run.name.clone(),
+            hands: hands.clone(),
             cursor: self.cursor.map(|_| cursor),
         };
         outcomes::apply(tx, &queue, &standing, &self.commit)?;
@@ -95,13 +98,13 @@ impl Write for FetchBatch {
             None
         } else {
             let present = Present {
-                run: &run.name,
+                hands: &hands,
                 cursor,
                 echoed: holder.echoed_number,
                 lapsed_at: holder.lapsed_at,
             };
             take_back::take_back(tx, &queue, &present)?;
-            hand_out::hand_out(tx, &queue, &run.name, self.bounds(tx))?
+            hand_out::hand_out(tx, &queue, &hands, self.bounds(tx))?
         };
         if handed.is_none()
             && let Some(park_ms) = self.park_ms
@@ -142,18 +145,21 @@ impl Write for CommitOutcomes {
         // A run that a newer one took over from may still say what it did, and only that.
         lease::check_peer(tx, &holder, &self.identity)?;
         let run = holder.run_of(&self.identity);
+        let peer = self
+            .identity
+            .peer
+            .as_ref()
+            .map_or(holder.peer.as_str(), PeerId::as_str);
+        let hands = hands_of(&run.name, peer);
         let cursor = match self.cursor {
-            Some(cursor) => Some(given(tx, holder.id, &run.name, cursor)?),
+            Some(cursor) => Some(given(tx, holder.id, &hands, cursor)?),
             None => None,
         };
         let queue = Queue {
             id: holder.id,
             name: holder.name.clone(),
         };
-        let standing = Standing {
-            run: run.name.clone(),
-            cursor,
-        };
+        let standing = Standing { hands, cursor };
         outcomes::apply(tx, &queue, &standing, &self.commit)?;
         let is_holder = self
             .identity
@@ -199,7 +205,9 @@ fn run_and_cursor(
             name: run.to_string(),
             is_made_up: false,
         };
-        let cursor = given(tx, holder.id, &run.name, cursor.unwrap_or(0))?;
+        let peer = identity.peer.as_ref().map_or("", PeerId::as_str);
+        let hands = hands_of(&run.name, peer);
+        let cursor = given(tx, holder.id, &hands, cursor.unwrap_or(0))?;
         return Ok((run, cursor));
     }
     let is_same_peer = identity
@@ -207,7 +215,8 @@ fn run_and_cursor(
         .as_ref()
         .is_some_and(|peer| peer.as_str() == holder.peer);
     if holder.run_is_made_up && is_same_peer {
-        let cursor = given(tx, holder.id, &holder.run, cursor.unwrap_or(0))?;
+        let hands = hands_of(&holder.run, &holder.peer);
+        let cursor = given(tx, holder.id, &hands, cursor.unwrap_or(0))?;
         if cursor > 0 && cursor >= holder.echoed_number {
             let run = Run {
                 name: holder.run.clone(),
@@ -220,10 +229,10 @@ fn run_and_cursor(
 }
 
 /// A cursor that names a response of this run; one that was never given counts as 0.
-fn given(tx: &Tx<'_>, instance_id: i64, run: &str, cursor: i64) -> Result<i64, StoreError> {
+fn given(tx: &Tx<'_>, instance_id: i64, hands: &str, cursor: i64) -> Result<i64, StoreError> {
     let found = tx.first(
         "SELECT 1 FROM response_numbers WHERE instance_id = ?1 AND number = ?2 AND run = ?3",
-        params![instance_id, cursor, run],
+        params![instance_id, cursor, hands],
         |_| Ok(()),
         "check a cursor",
     )?;

@@ -21,8 +21,8 @@ const CHAIN_MAX: usize = 64;
 /// received, not about one that came later or went to somebody else.
 #[derive(Debug, Clone)]
 pub(super) struct Standing {
-    /// The run that says it.
-    pub run: String,
+    /// The hands of the run that says it.
+    pub hands: String,
     /// The last response that it received; `None`: any.
     pub cursor: Option<i64>,
 }
@@ -92,7 +92,7 @@ fn read(tx: &Tx<'_>, seq: Seq) -> Result<Option<DeliveryRow>, StoreError> {
 
 fn is_in_hand(row: &DeliveryRow, standing: &Standing) -> bool {
     row.state == State::Handed
-        && row.run == standing.run
+        && row.hands == standing.hands
         && standing.cursor.is_none_or(|cursor| row.number <= cursor)
 }
 

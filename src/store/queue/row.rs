@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Row, params};
 
 use super::lane;
+use crate::digest;
 use crate::domain::{EventId, InstanceName, Seq, Subject, Timestamp};
 use crate::store::error::StoreError;
 use crate::store::writer::Tx;
@@ -20,6 +21,11 @@ const HAND_OUTS_KEPT: i64 = 16;
 pub(super) struct Queue {
     pub id: i64,
     pub name: InstanceName,
+}
+
+/// The hands of a run: two installations may choose the same name for a run.
+pub(super) fn hands_of(run: &str, peer: &str) -> String {
+    format!("{run}@{}", digest::fingerprint(peer))
 }
 
 /// Where a delivery stands.
@@ -95,9 +101,9 @@ pub(super) struct DeliveryRow {
     pub strikes: u32,
     pub losses: u32,
     pub suspect: bool,
-    pub ever_handed: bool,
     pub number: i64,
-    pub run: String,
+    /// Whose hands it is or was in, see [`hands_of`].
+    pub hands: String,
     pub handed_at: Timestamp,
     pub event: EventFacts,
 }
@@ -107,7 +113,7 @@ macro_rules! select_delivery {
     ($tail:literal) => {
         concat!(
             "SELECT d.seq, d.instance_id, d.lane_id, d.state, d.attempt, d.strikes, d.losses,
-                 d.suspect, d.ever_handed, d.handed_number, d.handed_run, d.handed_at_ms,
+                 d.suspect, d.handed_number, d.handed_run, d.handed_at_ms,
                  e.id, e.subject, e.delivery_id
              FROM deliveries d JOIN events e ON e.id = d.event_id ",
             $tail
@@ -119,7 +125,7 @@ pub(super) use select_delivery;
 impl DeliveryRow {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let state: i64 = row.get(3)?;
-        let subject: String = row.get(13)?;
+        let subject: String = row.get(12)?;
         Ok(Self {
             seq: Seq(row.get(0)?),
             instance_id: row.get(1)?,
@@ -130,18 +136,17 @@ impl DeliveryRow {
             strikes: row.get(5)?,
             losses: row.get(6)?,
             suspect: row.get(7)?,
-            ever_handed: row.get(8)?,
-            number: row.get(9)?,
-            run: row.get(10)?,
-            handed_at: Timestamp(row.get(11)?),
+            number: row.get(8)?,
+            hands: row.get(9)?,
+            handed_at: Timestamp(row.get(10)?),
             event: EventFacts {
-                id: EventId(row.get(12)?),
+                id: EventId(row.get(11)?),
                 subject: if subject.is_empty() {
                     Subject::UNASSIGNED.to_owned()
                 } else {
                     subject
                 },
-                delivery_id: row.get(14)?,
+                delivery_id: row.get(13)?,
             },
         })
     }
@@ -262,7 +267,7 @@ fn note_hand_out(tx: &Tx<'_>, row: &DeliveryRow, ended: Ended) -> Result<(), Sto
         params![
             row.seq.0,
             row.number,
-            row.run,
+            row.hands,
             row.attempt,
             row.handed_at.0,
             tx.now.0,

@@ -15,8 +15,8 @@ const LOSSES_SUSPECT: u32 = 3;
 /// The present run of a queue, as taking back judges by it.
 #[derive(Debug, Clone)]
 pub(super) struct Present<'a> {
-    /// The run that asks now.
-    pub run: &'a str,
+    /// The hands of the run that asks now.
+    pub hands: &'a str,
     /// The last response that it received.
     pub cursor: i64,
     /// The last response that it said it received before.
@@ -73,10 +73,10 @@ fn suspicious(
         |row| Ok((row.get::<_, String>(0)?, Timestamp(row.get(1)?))),
         "look what is in hand longest",
     )?;
-    let Some((run, handed_at)) = first else {
+    let Some((hands, handed_at)) = first else {
         return Ok(Vec::new());
     };
-    let is_first_sound = run == present.run && !is_overdue(tx, handed_at);
+    let is_first_sound = hands == present.hands && !is_overdue(tx, handed_at);
     let from = if is_first_sound { present.cursor } else { -1 };
     let rows = tx.all(
         select_delivery!(
@@ -87,8 +87,8 @@ fn suspicious(
         DeliveryRow::read,
         "read what is in hand",
     )?;
-    let in_hands_of = |run: &str| rows.iter().filter(|row| row.run == run).count();
-    let alone: Vec<bool> = rows.iter().map(|row| in_hands_of(&row.run) == 1).collect();
+    let count_in = |hands: &str| rows.iter().filter(|row| row.hands == hands).count();
+    let alone: Vec<bool> = rows.iter().map(|row| count_in(&row.hands) == 1).collect();
     Ok(rows.into_iter().zip(alone).collect())
 }
 
@@ -102,7 +102,7 @@ fn judge(
     row: &DeliveryRow,
     is_alone: bool,
 ) -> Option<PutBack<'static>> {
-    if row.run != present.run {
+    if row.hands != present.hands {
         return Some(guilty(row, Ended::Vanished, is_alone, true));
     }
     if row.number > present.cursor {
@@ -110,7 +110,7 @@ fn judge(
     }
     if is_overdue(tx, row.handed_at) {
         // A laptop that slept past its lease is not guilty of what it had in hand.
-        let was_awake = present.lapsed_at < row.handed_at;
+        let was_awake = present.lapsed_at <= row.handed_at;
         return Some(guilty(row, Ended::Overdue, is_alone, was_awake));
     }
     None
