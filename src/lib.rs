@@ -1,5 +1,6 @@
 //! The gateway.
 pub mod actors;
+pub mod config;
 pub mod digest;
 pub mod domain;
 pub mod providers;
