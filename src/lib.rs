@@ -3,6 +3,7 @@ pub mod actors;
 pub mod config;
 pub mod digest;
 pub mod domain;
+pub mod http;
 pub mod providers;
 pub mod store;
 pub mod telemetry;
