@@ -25,6 +25,7 @@
 //! - **I9** Delivery is at least once, in order per work item.
 
 pub mod actors;
+pub mod app;
 pub mod config;
 pub mod digest;
 pub mod domain;
