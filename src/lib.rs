@@ -25,9 +25,11 @@
 //! - **I9** Delivery is at least once, in order per work item.
 
 pub mod actors;
+pub mod app;
 pub mod config;
 pub mod digest;
 pub mod domain;
+pub mod http;
 pub mod providers;
 pub mod store;
 pub mod telemetry;

@@ -17,6 +17,7 @@ mod late_routing;
 mod lease;
 mod migrations;
 mod operator;
+mod probe;
 mod queue;
 mod registrations;
 mod retention;
@@ -36,6 +37,7 @@ pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
     ClaimsReleased, OperatorRelease, Position, Redrive, Redriven, Replay, Selection,
 };
+pub use probe::Probe;
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
