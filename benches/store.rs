@@ -15,7 +15,11 @@ const BATCH: usize = 64;
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = support::fdatasync(folder.path(), 200);
-    println!("fdatasync 4 KiB: p50 {:.2} ms, p99 {:.2} ms", disk.ms(0.5), disk.ms(0.99));
+    println!(
+        "fdatasync 4 KiB: p50 {:.2} ms, p99 {:.2} ms",
+        disk.ms(0.5),
+        disk.ms(0.99)
+    );
     for bytes in [4 * 1024, 13 * 1024] {
         let rate = append(&folder.path().join(format!("{bytes}.db")), bytes);
         println!("append {bytes} B in batches of {BATCH}: {rate:.0} events/s");
@@ -33,8 +37,10 @@ fn append(path: &std::path::Path, bytes: usize) -> f64 {
             .by_ref()
             .take(BATCH)
             .map(|arrival| {
-                let write =
-                    Append { arrival: Box::new(arrival), caller: CallerToken::always() };
+                let write = Append {
+                    arrival: Box::new(arrival),
+                    caller: CallerToken::always(),
+                };
                 pending(write, |result| assert!(result.is_ok()))
             })
             .collect();
@@ -56,9 +62,11 @@ fn arrival(id: u64, bytes: usize) -> Arrival {
         kind: "issue_comment".to_owned(),
         received_at: Timestamp(0),
         headers: BTreeMap::from([("x-github-event".into(), "issue_comment".into())]),
-        payload: Payload::compress(&support::payloads::comment(id, number, bytes))
-            .expect("memory"),
-        actor: Some(EventActor { provider: Provider::GitHub, name: "octocat".into() }),
+        payload: Payload::compress(&support::payloads::comment(id, number, bytes)).expect("memory"),
+        actor: Some(EventActor {
+            provider: Provider::GitHub,
+            name: "octocat".into(),
+        }),
         keys: vec![Reference::Direct(work_item)],
         also: Vec::new(),
         learns: Vec::new(),

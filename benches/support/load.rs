@@ -25,8 +25,12 @@ pub struct Outcome {
 /// When an answer is not `2xx`: a benchmark of failures measures nothing.
 pub fn run(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usize) -> Outcome {
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime").block_on(drive(address, requests, connections))
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime
+            .expect("a runtime")
+            .block_on(drive(address, requests, connections))
     });
     thread.join().expect("the load to finish")
 }
@@ -43,7 +47,10 @@ async fn drive(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usize) 
         samples.extend(task.await.expect("a connection to finish"));
     }
     let rate = samples.len() as f64 / began.elapsed().as_secs_f64();
-    Outcome { rate, latency: Samples::new(samples) }
+    Outcome {
+        rate,
+        latency: Samples::new(samples),
+    }
 }
 
 async fn connection(
@@ -78,7 +85,9 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) {
             let length = head
                 .lines()
                 .find_map(|line| line.strip_prefix("content-length:"))
-                .map_or(0, |length| length.trim().parse::<usize>().expect("a length"));
+                .map_or(0, |length| {
+                    length.trim().parse::<usize>().expect("a length")
+                });
             if filled >= end + 4 + length {
                 return;
             }
