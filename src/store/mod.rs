@@ -17,6 +17,7 @@ mod late_routing;
 mod lease;
 mod migrations;
 mod operator;
+mod probe;
 mod queue;
 mod read;
 mod registrations;
@@ -41,6 +42,7 @@ pub use operator::{
     DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
     Released, Replay,
 };
+pub use probe::Probe;
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
