@@ -187,11 +187,11 @@ const HOT: &[(&str, &str)] = &[
     ),
     (
         "AND d.state = 1 AND d.handed_number > ?2",
-        "d USING INDEX deliveries_in_hand (instance_id=? AND handed_number>?)",
+        "deliveries_in_hand (instance_id=? AND handed_number>?)",
     ),
     (
         "WHERE d.redrive_of = ?1",
-        "d USING INDEX deliveries_replacing (redrive_of=?)",
+        "deliveries_replacing (redrive_of=?)",
     ),
     (
         "SELECT seq FROM deliveries WHERE instance_id = ?1 AND state <= 1 ORDER BY seq",
@@ -221,15 +221,15 @@ const HOT: &[(&str, &str)] = &[
     // Lists.
     (
         "e.subject_key = ?8",
-        "e USING INDEX events_of_subject (subject_key=? AND id<?)",
+        "events_of_subject (subject_key=? AND id<?)",
     ),
     (
         "e.received_at_ms >= ?3 AND e.received_at_ms < ?4 AND (e.received_at_ms, e.id)",
-        "e USING INDEX events_by_arrival (received_at_ms>? AND received_at_ms<?)",
+        "events_by_arrival (received_at_ms>? AND received_at_ms<?)",
     ),
     (
         "d.state >= 2 AND d.ended_at_ms >= ?6",
-        "d USING INDEX deliveries_ended_by_age (state=? AND ended_at_ms>?",
+        "deliveries_ended_by_age (state=? AND ended_at_ms>?",
     ),
 ];
 
