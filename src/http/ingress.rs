@@ -87,7 +87,7 @@ impl Delivery<'_> {
         self.state.counters.count(self.provider(), what);
     }
 
-    const fn headers(&self) -> RequestHeaders<'_> {
+    fn headers(&self) -> RequestHeaders<'_> {
         RequestHeaders(self.request.headers())
     }
 
