@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
+use the_loop_gateway::http::Timeouts;
 use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
 
@@ -180,6 +181,15 @@ impl TestGateway {
         self.fetch_call(instance, more).send().assert(200)
     }
 
+    /// Waits until a fetch of this name has reached the store.
+    pub(crate) fn wait_for_lease(&self, instance: &str) {
+        // Without a peer: refused while a lease is live, and takes none.
+        let commit = json!({"instance": instance, "commit": []});
+        wait_until(&format!("a lease of {instance}"), || {
+            self.api("POST", "/commit", &commit).status == 409
+        });
+    }
+
     // What it left on the disk.
 
     /// The records of the event log so far, those named, after a restart-free flush.
@@ -277,6 +287,10 @@ fn parts() -> Parts {
         intervals: Intervals {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),
+        },
+        timeouts: Timeouts {
+            head: Duration::from_secs(2),
+            body: Duration::from_secs(2),
         },
         ..Parts::default()
     }
