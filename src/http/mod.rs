@@ -14,6 +14,7 @@ mod fields;
 mod guard;
 mod ingress;
 mod limits;
+mod operator;
 mod readiness;
 mod registrations;
 mod server;
@@ -76,6 +77,9 @@ fn api(config: &mut ServiceConfig) {
                 .route(web::delete().to(registrations::delete_binding)),
         )
         .service(at("/rooms", "PUT").route(web::put().to(registrations::put_rooms)))
+        .service(at("/operator/redrive", "POST").route(web::post().to(operator::redrive)))
+        .service(at("/operator/replay", "POST").route(web::post().to(operator::replay)))
+        .service(at("/operator/release", "POST").route(web::post().to(operator::release)))
         .service(at("/ready", "GET").route(web::get().to(readiness::ready)));
     config.service(scope);
 }
