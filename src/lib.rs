@@ -2,6 +2,7 @@
 pub mod actors;
 pub mod digest;
 pub mod domain;
+pub mod outbound;
 pub mod providers;
 pub mod store;
 pub mod telemetry;
