@@ -1,5 +1,7 @@
 //! The gateway.
 pub mod actors;
+pub mod cli;
+pub mod config;
 pub mod digest;
 pub mod domain;
 pub mod outbound;
