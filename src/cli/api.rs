@@ -29,7 +29,9 @@ pub(super) struct Api {
 
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("Api")
+            .field("base", &self.base)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,7 +48,9 @@ impl BaseUrl {
             format!("http://{text}")
         };
         let uri: Uri = with_scheme.parse().ok()?;
-        let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
+        let scheme = uri
+            .scheme_str()
+            .filter(|scheme| matches!(*scheme, "http" | "https"))?;
         let authority = uri.authority()?;
         authority.host().chars().next()?;
         let path = uri.path_and_query().map(ToString::to_string);
@@ -118,7 +122,9 @@ pub(super) enum ApiError {
         message: String,
     },
     /// What answered is no gateway.
-    #[error("what answers at {base} (HTTP {status}) is not a gateway of this version; check the address")]
+    #[error(
+        "what answers at {base} (HTTP {status}) is not a gateway of this version; check the address"
+    )]
     Foreign {
         /// Where.
         base: BaseUrl,
@@ -207,7 +213,9 @@ impl Api {
             .request(method, self.base.at(path))
             .insert_header(("content-type", "application/json"));
         let limit = ANSWER_MAX.saturating_add(wait);
-        let answer = self.answer(request, body.to_string().into_bytes(), limit).await?;
+        let answer = self
+            .answer(request, body.to_string().into_bytes(), limit)
+            .await?;
         self.json(&answer)
     }
 
@@ -243,7 +251,10 @@ impl Api {
             let status = response.status();
             let body = response.body().limit(BODY_BYTES_MAX).await;
             let body = body.map_err(|error| self.broken(&error))?;
-            Ok(Answer { status, body: body.to_vec() })
+            Ok(Answer {
+                status,
+                body: body.to_vec(),
+            })
         };
         let answered = tokio::time::timeout(limit, exchange).await;
         answered.unwrap_or_else(|_elapsed| Err(self.slow(limit)))
@@ -277,19 +288,31 @@ impl Api {
     }
 
     fn down(&self, why: &ConnectError) -> ApiError {
-        ApiError::Down { base: self.base.clone(), why: why.to_string() }
+        ApiError::Down {
+            base: self.base.clone(),
+            why: why.to_string(),
+        }
     }
 
     fn slow(&self, limit: Duration) -> ApiError {
-        ApiError::Slow { base: self.base.clone(), seconds: limit.as_secs() }
+        ApiError::Slow {
+            base: self.base.clone(),
+            seconds: limit.as_secs(),
+        }
     }
 
     fn broken(&self, why: &dyn std::fmt::Display) -> ApiError {
-        ApiError::Broken { base: self.base.clone(), why: why.to_string() }
+        ApiError::Broken {
+            base: self.base.clone(),
+            why: why.to_string(),
+        }
     }
 
     fn foreign(&self, status: StatusCode) -> ApiError {
-        ApiError::Foreign { base: self.base.clone(), status: status.as_u16() }
+        ApiError::Foreign {
+            base: self.base.clone(),
+            status: status.as_u16(),
+        }
     }
 }
 
@@ -302,11 +325,19 @@ mod tests {
         for (given, base, path) in [
             ("http://127.0.0.1:8790", "http://127.0.0.1:8790", None),
             ("127.0.0.1:8790/", "http://127.0.0.1:8790", None),
-            ("https://hooks.example/gh-webhook", "https://hooks.example", Some("/gh-webhook")),
+            (
+                "https://hooks.example/gh-webhook",
+                "https://hooks.example",
+                Some("/gh-webhook"),
+            ),
             ("http://[::1]:1/a/b?c=d", "http://[::1]:1", Some("/a/b?c=d")),
         ] {
             let (parsed, rest) = BaseUrl::parse(given).unwrap();
-            assert_eq!((parsed.0.as_str(), rest.as_deref()), (base, path), "{given}");
+            assert_eq!(
+                (parsed.0.as_str(), rest.as_deref()),
+                (base, path),
+                "{given}"
+            );
         }
         for bad in ["", "ftp://host", "http://", "http:///path", "a b"] {
             assert!(BaseUrl::parse(bad).is_none(), "{bad:?}");
@@ -320,7 +351,10 @@ mod tests {
             status: StatusCode::from_u16(status).unwrap(),
             body: body.as_bytes().to_vec(),
         };
-        let refused = answer(403, r#"{"error": "forbidden-origin", "message": "Not one of ours."}"#);
+        let refused = answer(
+            403,
+            r#"{"error": "forbidden-origin", "message": "Not one of ours."}"#,
+        );
         assert_eq!(
             api.json(&refused).unwrap_err().to_string(),
             "the gateway answered 403 forbidden-origin: Not one of ours."
@@ -333,7 +367,10 @@ mod tests {
 
     #[actix_rt::test]
     async fn where_nobody_listens_the_gateway_is_down() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let api = Api::new(BaseUrl::of_listener(&free)).unwrap();
         let error = api.get("/").await.unwrap_err();
         assert!(matches!(error, ApiError::Down { .. }), "{error}");

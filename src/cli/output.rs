@@ -34,7 +34,8 @@ pub(super) enum Mark {
 impl Output {
     /// Styled where a terminal reads, unless `NO_COLOR` is set.
     pub(super) fn of_process(environment: &Environment) -> Self {
-        let colours = EnvName::parse("NO_COLOR").is_ok_and(|name| !environment.secret(&name).is_set());
+        let colours =
+            EnvName::parse("NO_COLOR").is_ok_and(|name| !environment.secret(&name).is_set());
         Self {
             data_is_styled: colours && io::stdout().is_terminal(),
             notes_are_styled: colours && io::stderr().is_terminal(),

@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::digest::sha256_hex;
+use crate::domain::Timestamp;
 
 /// What a sample is about.
 #[derive(Debug, Clone)]
@@ -30,6 +31,15 @@ pub(super) struct Scene {
 }
 
 impl Scene {
+    /// A moment as GitHub writes it: in whole seconds.
+    pub(super) fn moment(now: Timestamp) -> String {
+        let now = now.to_string();
+        let seconds = now
+            .split_once('.')
+            .map_or(now.as_str(), |(seconds, _)| seconds);
+        format!("{seconds}Z")
+    }
+
     fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.repo)
     }
@@ -41,7 +51,10 @@ impl Scene {
     /// A number that stays the repository's.
     fn repository_id(&self) -> u64 {
         let digest = sha256_hex(self.url().to_ascii_lowercase().as_bytes());
-        digest.get(..8).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(1)
+        digest
+            .get(..8)
+            .and_then(|hex| u64::from_str_radix(hex, 16).ok())
+            .unwrap_or(1)
     }
 
     /// The head commit, always the same one for a pull request.
@@ -268,7 +281,8 @@ pub(super) const GITHUB: &[GitHubSample] = &[
         event: "push",
         about: "a push, which names no work item: accepted, not stored",
         payload: |scene| {
-            let fields = json!({"ref": "refs/heads/main", "after": scene.head_sha(), "commits": []});
+            let fields =
+                json!({"ref": "refs/heads/main", "after": scene.head_sha(), "commits": []});
             scene.event(None, fields)
         },
     },
@@ -287,7 +301,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::domain::{Arrival, Reference, Timestamp};
+    use crate::domain::{Arrival, Reference};
     use crate::providers::signature::{sign_github, verify_github};
     use crate::providers::{Declared, RepositoryPattern, Secrets, Verdict, github};
 
@@ -299,7 +313,7 @@ mod tests {
             number: 15,
             actor: "octocat".to_owned(),
             text: "please start".to_owned(),
-            now: "2026-10-18T14:02:11Z".to_owned(),
+            now: Scene::moment(Timestamp(1_792_332_131_120)),
             id: 9001,
         }
     }
@@ -337,14 +351,21 @@ mod tests {
     fn each_sample_names_the_work_item_of_its_scene_but_push_and_ping() {
         for sample in GITHUB {
             if matches!(sample.event, "push" | "ping") {
-                assert!(matches!(parsed(sample, &scene()), Verdict::Drop(_)), "{}", sample.event);
+                assert!(
+                    matches!(parsed(sample, &scene()), Verdict::Drop(_)),
+                    "{}",
+                    sample.event
+                );
                 continue;
             }
             let arrival = arrival(sample, &scene());
             let named = match arrival.keys.as_slice() {
                 [Reference::Direct(item)] => item.to_string(),
                 [Reference::Commit { repository, sha }] => {
-                    assert_eq!((repository.as_str(), sha), ("github.com/octo/repo", &scene().head_sha()));
+                    assert_eq!(
+                        (repository.as_str(), sha),
+                        ("github.com/octo/repo", &scene().head_sha())
+                    );
                     "the commit".to_owned()
                 }
                 other => panic!("{}: {other:?}", sample.event),
@@ -368,7 +389,10 @@ mod tests {
 
     #[test]
     fn a_sample_of_an_enterprise_server_names_its_host() {
-        let scene = Scene { host: "ghe.corp.example:8443".to_owned(), ..scene() };
+        let scene = Scene {
+            host: "ghe.corp.example:8443".to_owned(),
+            ..scene()
+        };
         let arrival = arrival(GitHubSample::of("issue_comment").unwrap(), &scene);
         assert!(matches!(
             arrival.keys.as_slice(),
@@ -379,18 +403,41 @@ mod tests {
 
     #[test]
     fn a_sample_with_another_id_is_another_event() {
-        for event in ["issue_comment", "pull_request_review", "check_run", "status"] {
+        for event in [
+            "issue_comment",
+            "pull_request_review",
+            "check_run",
+            "status",
+        ] {
             let sample = GitHubSample::of(event).unwrap();
             let one = arrival(sample, &scene()).dedup_keys;
-            let two = arrival(sample, &Scene { id: 9002, ..scene() }).dedup_keys;
+            let two = arrival(
+                sample,
+                &Scene {
+                    id: 9002,
+                    ..scene()
+                },
+            )
+            .dedup_keys;
             assert_ne!(one.last(), two.last(), "{event}");
         }
     }
 
     #[test]
+    fn a_moment_has_whole_seconds() {
+        assert_eq!(scene().now, "2026-10-18T14:02:11Z");
+    }
+
+    #[test]
     fn every_sample_is_listed_once() {
         for sample in GITHUB {
-            assert_eq!(GITHUB.iter().filter(|other| other.event == sample.event).count(), 1);
+            assert_eq!(
+                GITHUB
+                    .iter()
+                    .filter(|other| other.event == sample.event)
+                    .count(),
+                1
+            );
         }
         assert!(GitHubSample::of("nonsense").is_none());
     }

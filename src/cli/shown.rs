@@ -1,6 +1,8 @@
 //! How numbers, times and strangers' texts are shown to people.
 
-use crate::domain::{Millis, Timestamp};
+use std::time::Duration;
+
+use crate::domain::Timestamp;
 
 /// What stands for "there is none".
 pub(super) const NONE: &str = "-";
@@ -27,8 +29,18 @@ impl Times {
             return NONE.to_owned();
         };
         match (self, milliseconds_of(moment)) {
-            (Self::RelativeTo(now), Some(then)) => ago(now.since(then)),
+            (Self::RelativeTo(now), Some(then)) => {
+                ago(u64::try_from(now.since(then)).unwrap_or_default())
+            }
             (Self::RelativeTo(_), None) | (Self::Absolute, _) => plain(moment),
+        }
+    }
+
+    /// As [`Times::past`], for a moment whose age the gateway measured by its own clock.
+    pub(super) fn aged(self, moment: Option<&str>, age_seconds: Option<f64>) -> String {
+        match (self, age_seconds) {
+            (Self::RelativeTo(_), Some(age)) => ago(milliseconds_in(age)),
+            (Self::RelativeTo(_), None) | (Self::Absolute, _) => self.past(moment),
         }
     }
 }
@@ -38,10 +50,11 @@ fn milliseconds_of(moment: &str) -> Option<Timestamp> {
     Some(Timestamp(parsed.as_millisecond()))
 }
 
-fn ago(distance: Millis) -> String {
-    match u64::try_from(distance) {
-        Ok(distance) if distance >= SECOND => format!("{} ago", span(distance)),
-        Ok(_) | Err(_) => "just now".to_owned(),
+fn ago(milliseconds: u64) -> String {
+    if milliseconds < SECOND {
+        "just now".to_owned()
+    } else {
+        format!("{} ago", span(milliseconds))
     }
 }
 
@@ -54,17 +67,21 @@ pub(super) fn span(milliseconds: u64) -> String {
         SECOND.. => (SECOND, "s"),
         _ => (1, "ms"),
     };
-    format!("{} {word}", milliseconds.checked_div(unit).unwrap_or_default())
+    format!(
+        "{} {word}",
+        milliseconds.checked_div(unit).unwrap_or_default()
+    )
 }
 
 /// A length of time that the API gives in seconds.
 pub(super) fn seconds(seconds: f64) -> String {
-    span(
-        std::time::Duration::try_from_secs_f64(seconds)
-            .ok()
-            .and_then(|length| u64::try_from(length.as_millis()).ok())
-            .unwrap_or_default(),
-    )
+    span(milliseconds_in(seconds))
+}
+
+/// Whole milliseconds; what is no length of time counts as none.
+fn milliseconds_in(seconds: f64) -> u64 {
+    let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A number with its thousands apart.
@@ -148,7 +165,12 @@ mod tests {
 
     #[test]
     fn numbers_have_their_thousands_apart_and_their_unit() {
-        for (given, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+        for (given, shown) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
             assert_eq!(number(given), shown);
         }
         assert_eq!(count(1, "delivery", "deliveries"), "1 delivery");

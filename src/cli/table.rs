@@ -44,7 +44,10 @@ pub(super) fn render(columns: &[Column], rows: &[TableRow], output: Output) -> S
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(columns.iter().map(|column| Cell::new(column.title())));
-    table.add_rows(rows.iter().map(|row| row.cells.iter().map(|cell| one_line(cell))));
+    table.add_rows(
+        rows.iter()
+            .map(|row| row.cells.iter().map(|cell| one_line(cell))),
+    );
     for (index, column) in columns.iter().enumerate() {
         if let Some(shown) = table.column_mut(index) {
             shown.set_padding((0, GAP));
@@ -53,7 +56,11 @@ pub(super) fn render(columns: &[Column], rows: &[TableRow], output: Output) -> S
     }
     let heading = std::iter::once(Mark::Heading);
     let marks = heading.chain(rows.iter().map(|row| {
-        if row.alarming { Mark::Alarm } else { Mark::None }
+        if row.alarming {
+            Mark::Alarm
+        } else {
+            Mark::None
+        }
     }));
     let lines = table.lines().zip(marks);
     let marked = lines.map(|(line, mark)| output.marked(line.trim_end(), mark));
@@ -78,8 +85,15 @@ mod tests {
 
     #[test]
     fn words_are_aligned_left_and_numbers_right_without_a_frame() {
-        let columns = [Column::Text("instance"), Column::Number("backlog"), Column::Text("oldest")];
-        let rows = [row(&["laptop", "12", "42 s ago"]), row(&["a-longer-name", "1,000", "-"])];
+        let columns = [
+            Column::Text("instance"),
+            Column::Number("backlog"),
+            Column::Text("oldest"),
+        ];
+        let rows = [
+            row(&["laptop", "12", "42 s ago"]),
+            row(&["a-longer-name", "1,000", "-"]),
+        ];
         assert_eq!(
             render(&columns, &rows, Output::PLAIN),
             "instance       backlog  oldest\n\
@@ -90,7 +104,11 @@ mod tests {
 
     #[test]
     fn a_text_with_line_breaks_and_escape_codes_stays_one_plain_line() {
-        let shown = render(&[Column::Text("name")], &[row(&["a\n\u{1b}[2Jb"])], Output::PLAIN);
+        let shown = render(
+            &[Column::Text("name")],
+            &[row(&["a\n\u{1b}[2Jb"])],
+            Output::PLAIN,
+        );
         assert_eq!(shown, "name\na\u{fffd}\u{fffd}[2Jb");
     }
 }
