@@ -1,5 +1,17 @@
 //! The actors: who runs where, who may send what to whom.
 
+mod liveness;
 pub mod messages;
+mod queue;
+mod queue_registry;
+mod store;
+mod store_health;
+#[cfg(test)]
+mod test_support;
 
+pub use liveness::{Alive, Liveness};
 pub use messages::Submit;
+pub use queue::StoreDoor;
+pub use queue_registry::QueueRegistryActor;
+pub use store::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, StoreActor, StoreParts};
+pub use store_health::StoreHealth;

@@ -9,6 +9,7 @@
 //! - SQL is constant text with bound parameters; every hot statement is prepared once.
 
 mod append;
+mod checkpoint;
 mod clock_repair;
 mod connection;
 mod error;
@@ -16,18 +17,26 @@ mod instances;
 mod late_routing;
 mod lease;
 mod migrations;
+mod probe;
 mod queue;
+mod registrations;
 mod revival;
 mod routing;
 mod settings;
+mod stored_event;
 #[cfg(test)]
 pub(crate) mod testing;
 mod writer;
 
 pub use append::{Append, Appended};
+pub use checkpoint::Checkpointed;
 pub use connection::{ReadPool, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
+pub use probe::Probe;
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
+pub use registrations::{
+    DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
+};
 pub use settings::Settings;
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};

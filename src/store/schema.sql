@@ -48,7 +48,8 @@ CREATE INDEX event_links_of_subject ON event_links (subject_key, event_id);
 CREATE TABLE event_references (
     event_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    kind     TEXT NOT NULL CHECK (kind IN ('binding', 'commit', 'room')),
+    kind     TEXT NOT NULL
+        CHECK (kind IN ('direct', 'binding', 'commit', 'room', 'declared-room')),
     provider TEXT NOT NULL,
     key      TEXT NOT NULL,
     PRIMARY KEY (event_id, position)
