@@ -22,6 +22,7 @@ const ROWS_A_PAGE: usize = 1000;
 const PAGES_MAX: usize = 10_000;
 
 /// A client of one gateway, for the thread that it is made on.
+#[derive(Clone)]
 pub(super) struct Api {
     client: Client,
     base: BaseUrl,
@@ -52,7 +53,12 @@ impl BaseUrl {
             .scheme_str()
             .filter(|scheme| matches!(*scheme, "http" | "https"))?;
         let authority = uri.authority()?;
-        authority.host().chars().next()?;
+        let bad_port = authority.as_str().ends_with(char::is_alphanumeric)
+            && authority.as_str() != authority.host()
+            && authority.port_u16().is_none();
+        if authority.host().is_empty() || bad_port {
+            return None;
+        }
         let path = uri.path_and_query().map(ToString::to_string);
         let path = path.filter(|path| path != "/" && !path.is_empty());
         Some((Self(format!("{scheme}://{authority}")), path))
@@ -339,7 +345,15 @@ mod tests {
                 "{given}"
             );
         }
-        for bad in ["", "ftp://host", "http://", "http:///path", "a b"] {
+        for bad in [
+            "",
+            "ftp://host",
+            "http://",
+            "http:///path",
+            "a b",
+            "nope:x",
+            "h:99999",
+        ] {
             assert!(BaseUrl::parse(bad).is_none(), "{bad:?}");
         }
     }

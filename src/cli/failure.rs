@@ -88,6 +88,12 @@ pub(super) enum Failure {
         /// What to do about it.
         advice: &'static str,
     },
+    /// There is no place for the scratch state of `try`.
+    #[error("no scratch directory can be used ({0}); name another place with $TMPDIR")]
+    Scratch(#[source] io::Error),
+    /// `try` did not go as it must.
+    #[error("the story went wrong: {0}; please report it")]
+    Story(&'static str),
     /// Something broke that no use explains.
     #[error("internal error: {0}; please report it")]
     Internal(String),
@@ -98,7 +104,7 @@ impl Failure {
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Config(_) | Self::ConfigAndDirectory => WRONG_CONFIG,
-            Self::Internal(_) => BROKEN,
+            Self::Story(_) | Self::Internal(_) => BROKEN,
             Self::Directory(_)
             | Self::Api(_)
             | Self::Down(_)
@@ -112,6 +118,7 @@ impl Failure {
             | Self::NoRandomness(_)
             | Self::NoSecret(_)
             | Self::NoSample { .. }
+            | Self::Scratch(_)
             | Self::NotTaken { .. } => FAILED,
         })
     }

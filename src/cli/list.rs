@@ -11,13 +11,11 @@ use super::shown::Times;
 use super::table::{Column, TableRow, render};
 use crate::domain::Clock;
 
-/// How data is written.
+/// How data is written: in a table for people, or as JSON for programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// For people
     #[default]
     Table,
-    /// For programs: the API's rows, all pages in one
     Json,
 }
 
@@ -27,7 +25,7 @@ pub(super) struct ListOptions {
     /// The gateway's API, as http://host:port [default: the address of the config]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// How to write the rows
+    /// How to write the rows: for people, or as the API's rows, all pages in one
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Show moments as they are, in UTC, and not by their distance

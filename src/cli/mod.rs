@@ -16,11 +16,14 @@ mod instances;
 mod list;
 mod output;
 mod queues;
+mod run;
 mod samples;
 mod send;
+mod serving;
 mod shown;
 mod subjects;
 mod table;
+mod tryout;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,12 +60,14 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Run(run::Run),
     Init(init::Init),
     Check(check::Check),
     Subjects(subjects::Subjects),
     Queues(queues::Queues),
     Instances(instances::Instances),
     Send(send::Send),
+    Try(tryout::Try),
     Completions(completions::Completions),
 }
 
@@ -82,12 +87,14 @@ pub fn main() -> ExitCode {
 
 fn perform(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
+        Verb::Run(run) => run.perform(context),
         Verb::Init(init) => init.perform(context),
         Verb::Check(check) => check.perform(context),
         Verb::Subjects(subjects) => subjects.perform(context),
         Verb::Queues(queues) => queues.perform(context),
         Verb::Instances(instances) => instances.perform(context),
         Verb::Send(send) => send.perform(context),
+        Verb::Try(tryout) => tryout.perform(context),
         Verb::Completions(completions) => completions.perform(context, CommandLine::command()),
     }
 }

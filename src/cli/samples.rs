@@ -40,6 +40,11 @@ impl Scene {
         format!("{seconds}Z")
     }
 
+    /// A number so large a range that two samples do not meet.
+    pub(super) fn new_id() -> u64 {
+        fastrand::u64(1..1 << 48)
+    }
+
     fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.repo)
     }
@@ -189,6 +194,16 @@ impl GitHubSample {
     }
 }
 
+/// The sample that shows best what happens.
+pub(super) const ISSUE_COMMENT: GitHubSample = GitHubSample {
+    event: "issue_comment",
+    about: "somebody comments on an issue",
+    payload: |scene| {
+        let fields = json!({"issue": scene.issue(), "comment": scene.comment()});
+        scene.event(Some("created"), fields)
+    },
+};
+
 /// All GitHub samples: each kind that names a work item, and two that name none.
 pub(super) const GITHUB: &[GitHubSample] = &[
     GitHubSample {
@@ -196,14 +211,7 @@ pub(super) const GITHUB: &[GitHubSample] = &[
         about: "an issue is opened",
         payload: |scene| scene.event(Some("opened"), json!({"issue": scene.issue()})),
     },
-    GitHubSample {
-        event: "issue_comment",
-        about: "somebody comments on an issue",
-        payload: |scene| {
-            let fields = json!({"issue": scene.issue(), "comment": scene.comment()});
-            scene.event(Some("created"), fields)
-        },
-    },
+    ISSUE_COMMENT,
     GitHubSample {
         event: "pull_request",
         about: "a pull request is opened",

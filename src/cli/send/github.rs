@@ -4,19 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{SendOptions, Signed, Target, new_delivery_id, post};
+use super::{SendOptions, Signed, Target, headers, new_delivery_id, post};
 use crate::cli::context::Context;
 use crate::cli::failure::Failure;
 use crate::cli::samples::{GITHUB, GitHubSample, Scene};
 use crate::config::GatewayConfig;
 use crate::domain::{Clock, Timestamp};
 use crate::providers::RepositoryPattern;
-use crate::providers::signature::sign_github;
 
 const GITHUB_HOST: &str = "github.com";
-
-/// Numbers of comments and checks: large enough that two samples do not meet.
-const IDS: std::ops::Range<u64> = 1..1 << 48;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,7 +119,7 @@ impl SendGitHub {
             actor: self.actor.clone(),
             text: self.text.clone(),
             now: Scene::moment(now),
-            id: fastrand::u64(IDS),
+            id: Scene::new_id(),
         }
     }
 
@@ -136,23 +132,6 @@ impl SendGitHub {
             body,
         }
     }
-}
-
-/// The headers under which GitHub posts a body.
-pub(in crate::cli) fn headers(
-    event: &str,
-    delivery_id: &str,
-    secret: &str,
-    body: &[u8],
-) -> Vec<(String, String)> {
-    [
-        ("content-type", "application/json"),
-        ("x-github-event", event),
-        ("x-github-delivery", delivery_id),
-        ("x-hub-signature-256", &sign_github(secret, body)),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into()
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

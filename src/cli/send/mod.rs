@@ -12,6 +12,7 @@ use super::list::Format;
 use super::shown::{count, plain, span};
 use crate::config::{EnvName, GatewayConfig, LoadedConfig};
 use crate::domain::Clock;
+use crate::providers::signature::sign_github;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -166,8 +167,25 @@ const fn advice(status: u16) -> &'static str {
     }
 }
 
+/// The headers under which GitHub posts a body.
+pub(super) fn headers(
+    event: &str,
+    delivery_id: &str,
+    secret: &str,
+    body: &[u8],
+) -> Vec<(String, String)> {
+    [
+        ("content-type", "application/json"),
+        ("x-github-event", event),
+        ("x-github-delivery", delivery_id),
+        ("x-hub-signature-256", &sign_github(secret, body)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}
+
 /// A new id in the form of GitHub's: 32 hexadecimal digits in five groups.
-fn new_delivery_id() -> String {
+pub(super) fn new_delivery_id() -> String {
     let digits = format!("{:032x}", fastrand::u128(..));
     let group = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
     format!(
