@@ -10,8 +10,13 @@ mod store_health;
 mod test_support;
 
 pub use liveness::{Alive, Liveness};
-pub use messages::Submit;
+pub use messages::{Commit, Fetch, FetchAnswer, PollEnd, QueueError, Submit};
 pub use queue::StoreDoor;
 pub use queue_registry::QueueRegistryActor;
 pub use store::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, StoreActor, StoreParts};
 pub use store_health::StoreHealth;
+
+/// Where writes go.
+pub type Store = actix::Addr<StoreActor>;
+/// Where fetches and commits go.
+pub type Queues = actix::Addr<QueueRegistryActor>;
