@@ -25,12 +25,13 @@
 //! - **I9** Delivery is at least once, in order per work item.
 
 pub mod actors;
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod domain;
-pub mod outbound;
 pub mod http;
+pub mod outbound;
 pub mod providers;
 pub mod store;
 pub mod telemetry;

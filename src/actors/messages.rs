@@ -47,6 +47,15 @@ impl Message for Checkpoint {
     type Result = Result<Checkpointed, StoreError>;
 }
 
+/// Gives back at most so many unused pages of the file, between batches; answers how many are left.
+/// Sent by housekeeping after a sweep.
+#[derive(Debug, Clone, Copy)]
+pub struct GiveBackPages(pub u32);
+
+impl Message for GiveBackPages {
+    type Result = Result<u64, StoreError>;
+}
+
 /// Commits what waits, checkpoints and closes the file; every later write is refused. Sent at the
 /// end, when nothing is on its way any more.
 #[derive(Debug, Clone, Copy)]

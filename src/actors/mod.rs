@@ -1,5 +1,6 @@
 //! The actors: who runs where, who may send what to whom.
 
+mod housekeeping;
 mod liveness;
 pub mod messages;
 mod queue;
@@ -9,8 +10,12 @@ mod store_health;
 #[cfg(test)]
 mod test_support;
 
+pub use housekeeping::{HousekeepingActor, HousekeepingParts};
 pub use liveness::{Alive, Liveness};
-pub use messages::{Commit, Fetch, FetchAnswer, PollEnd, QueueError, Submit};
+pub use messages::{
+    Close, Commit, Drain, Fetch, FetchAnswer, Observe, PollEnd, QueueError, ReplaceSettings,
+    StoreState, Submit, WakeThrough,
+};
 pub use queue::StoreDoor;
 pub use queue_registry::QueueRegistryActor;
 pub use store::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, StoreActor, StoreParts};

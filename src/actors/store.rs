@@ -18,13 +18,14 @@ use tokio::sync::oneshot;
 
 use super::liveness::Alive;
 use super::messages::{
-    BatchEnd, Checkpoint, Close, DeliveriesRouted, Observe, ReplaceSettings, StoreState, Submit,
-    WakeThrough,
+    BatchEnd, Checkpoint, Close, DeliveriesRouted, GiveBackPages, Observe, ReplaceSettings,
+    StoreState, Submit, WakeThrough,
 };
 use super::store_health::StoreHealth;
 use crate::domain::{Clock, InstanceName};
 use crate::store::{
-    Checkpointed, Effects, PendingWrite, RouteHeld, StoreError, Write, Writer, pending,
+    self, CheckpointMode, Checkpointed, Effects, PendingWrite, RouteHeld, StoreError, Write,
+    Writer, pending,
 };
 use crate::telemetry::{EventLog, GatewayEvent};
 
@@ -257,7 +258,7 @@ impl StoreActor {
     fn close(&mut self, ctx: &mut Context<Self>) -> Result<Checkpointed, StoreError> {
         self.commit(BatchEnd::Shutdown, ctx);
         let writer = self.writer.take().ok_or_else(closed)?;
-        writer.checkpoint_all()
+        store::checkpoint(writer.connection(), CheckpointMode::Truncate)
     }
 }
 
@@ -327,7 +328,17 @@ impl Handler<Checkpoint> for StoreActor {
     type Result = Result<Checkpointed, StoreError>;
 
     fn handle(&mut self, _: Checkpoint, _: &mut Self::Context) -> Self::Result {
-        self.writer.as_ref().ok_or_else(closed)?.checkpoint()
+        let writer = self.writer.as_ref().ok_or_else(closed)?;
+        store::checkpoint(writer.connection(), CheckpointMode::Passive)
+    }
+}
+
+impl Handler<GiveBackPages> for StoreActor {
+    type Result = Result<u64, StoreError>;
+
+    fn handle(&mut self, GiveBackPages(max): GiveBackPages, _: &mut Self::Context) -> Self::Result {
+        let writer = self.writer.as_ref().ok_or_else(closed)?;
+        store::give_back_pages(writer.connection(), max)
     }
 }
 

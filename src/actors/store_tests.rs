@@ -159,7 +159,7 @@ async fn nothing_is_written_once_the_store_is_closed() {
     let late = parts.store.send(append(2, "b"));
     let (last, close, late) = tokio::join!(last, close, late);
     assert!(matches!(last.unwrap(), Ok(Appended::Stored { .. })));
-    assert_eq!(close.unwrap().unwrap().wal_pages, 0);
+    assert_eq!(close.unwrap().unwrap().log_pages, 0);
     assert!(matches!(late.unwrap(), Err(StoreError::Aborted(_))));
     assert!(parts.store.send(Close).await.unwrap().is_err());
     assert!(parts.store.send(Checkpoint).await.unwrap().is_err());

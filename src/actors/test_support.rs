@@ -22,7 +22,7 @@ pub(super) struct Parts {
     pub(super) registry: Addr<QueueRegistryActor>,
     pub(super) health: StoreHealth,
     pub(super) liveness: Liveness,
-    pub(super) _directory: tempfile::TempDir,
+    pub(super) directory: tempfile::TempDir,
 }
 
 pub(super) fn writer(directory: &Path) -> Writer {
@@ -70,7 +70,7 @@ pub(super) fn start_over(writer: Writer, directory: tempfile::TempDir) -> Parts 
         registry,
         health,
         liveness,
-        _directory: directory,
+        directory,
     }
 }
 

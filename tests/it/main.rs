@@ -1,5 +1,8 @@
-//! The integration tests: one executable, because each one more would link everything again.
+//! The gateway as a whole, over HTTP and real files. One executable: linking it many times would
+//! take longer than all its tests.
 
-// `cfg(test)` tells the linter that a helper may panic as a test may.
-#[cfg(test)]
+mod abuse;
 mod cli;
+mod http_edges;
+mod support;
+mod walk;
