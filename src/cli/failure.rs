@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::api::ApiError;
+use crate::app::StartError;
 use crate::config::{ConfigError, EnvName};
 
 const FAILED: u8 = 1;
@@ -88,6 +89,12 @@ pub(super) enum Failure {
         /// What to do about it.
         advice: &'static str,
     },
+    /// The gateway does not start.
+    #[error("the gateway does not start: {0}")]
+    Start(#[from] StartError),
+    /// The gateway cannot go on.
+    #[error("the gateway cannot go on, because its {0} is gone; its log says why")]
+    Died(&'static str),
     /// There is no place for the scratch state of `try`.
     #[error("no scratch directory can be used ({0}); name another place with $TMPDIR")]
     Scratch(#[source] io::Error),
@@ -104,7 +111,8 @@ impl Failure {
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Config(_) | Self::ConfigAndDirectory => WRONG_CONFIG,
-            Self::Story(_) | Self::Internal(_) => BROKEN,
+            Self::Start(error) => code_of(error),
+            Self::Died(_) | Self::Story(_) | Self::Internal(_) => BROKEN,
             Self::Directory(_)
             | Self::Api(_)
             | Self::Down(_)
@@ -121,6 +129,18 @@ impl Failure {
             | Self::Scratch(_)
             | Self::NotTaken { .. } => FAILED,
         })
+    }
+}
+
+/// What the configuration can change is its fault; the rest is the machine's, or ours.
+const fn code_of(error: &StartError) -> u8 {
+    match error {
+        StartError::Exposed { .. } | StartError::NetworkFilesystem { .. } => WRONG_CONFIG,
+        StartError::StateRoot { .. }
+        | StartError::AlreadyRunning { .. }
+        | StartError::Bind { .. }
+        | StartError::Store(_) => FAILED,
+        StartError::Thread(_) | StartError::Serve(_) => BROKEN,
     }
 }
 

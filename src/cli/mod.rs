@@ -107,7 +107,12 @@ mod tests {
     fn the_command_line_is_consistent_and_each_verb_has_examples() {
         let command = CommandLine::command();
         command.clone().debug_assert();
-        for verb in command.get_subcommands() {
+        let verbs = command.get_subcommands();
+        let verbs: Vec<_> = verbs
+            .flat_map(|verb| verb.get_subcommands().chain([verb]))
+            .collect();
+        assert!(verbs.iter().any(|verb| verb.get_name() == "github"));
+        for verb in verbs {
             let help = verb
                 .get_after_help()
                 .map(ToString::to_string)

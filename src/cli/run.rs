@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::context::Context;
 use super::failure::Failure;
 use super::serving::Serving;
-use crate::config::{ConfigWarning, EnvName, Environment, GatewayConfig, LoadedConfig, Secret};
+use crate::config::{ConfigWarning, EnvName, Environment, LoadedConfig, Secret};
 use crate::telemetry::{ConsoleFormat, start_console};
 
 const EXAMPLES: &str = "\
@@ -18,7 +18,7 @@ Examples:
 Without a config file the built-in defaults hold: it listens on loopback, and no transport is
 enabled. SIGTERM or Ctrl-C ends it: held requests are answered, what is being stored is stored.";
 
-const DEFAULT_FILTER: &str = "info";
+const DEFAULT_FILTER: &str = "info,actix_server=warn,actix_http=warn";
 
 /// Start the gateway in the foreground
 #[derive(Debug, Args)]
@@ -46,21 +46,18 @@ gateway does";
 
 impl Run {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
-        let LoadedConfig {
-            mut config,
-            environment,
-            warnings,
-            ..
-        } = context.load()?;
-        self.start_console(&environment, context)?;
-        for warning in &warnings {
+        let mut loaded = context.load()?;
+        self.start_console(&loaded.environment, context)?;
+        for warning in &loaded.warnings {
             context.output.note(&warning.to_string());
             if matches!(warning, ConfigWarning::NoFile { .. }) {
                 context.output.note(NEXT_STEPS);
             }
         }
-        config.listen.address.port = self.port.unwrap_or(config.listen.address.port);
-        Context::wait_for(serve(config, environment, context))
+        if let Some(port) = self.port {
+            loaded.config.listen.address.port = port;
+        }
+        Context::wait_for(serve(&loaded, context))
     }
 
     fn start_console(&self, environment: &Environment, context: &Context) -> Result<(), Failure> {
@@ -80,21 +77,13 @@ impl Run {
     }
 }
 
-async fn serve(
-    config: GatewayConfig,
-    environment: Environment,
-    context: &Context,
-) -> Result<(), Failure> {
-    let place = config.state_root.display().to_string();
-    let serving = Serving::start(config, environment).await?;
-    context.output.say(&greeting(&serving, &place));
-    let ended = serving.until_told_to_stop().await;
-    context.output.say("stopping");
-    let stopped = serving.stop().await;
-    if stopped.is_ok() {
-        context.output.say("stopped");
-    }
-    ended.and(stopped)
+async fn serve(loaded: &LoadedConfig, context: &Context) -> Result<(), Failure> {
+    let serving = Serving::start(loaded)?;
+    let place = loaded.config.state_root.display();
+    context.output.say(&greeting(&serving, &place.to_string()));
+    serving.until_stopped().await?;
+    context.output.say("stopped");
+    Ok(())
 }
 
 fn greeting(serving: &Serving, place: &str) -> String {

@@ -1,13 +1,14 @@
 //! `send github`: one of our samples, or a file, under GitHub's headers and signature.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{SendOptions, Signed, Target, headers, new_delivery_id, post};
+use super::{SendOptions, Signed, Target, headers, new_delivery_id, no_sample, post, read};
 use crate::cli::context::Context;
 use crate::cli::failure::Failure;
-use crate::cli::samples::{GITHUB, GitHubSample, Scene};
+use crate::cli::samples::github::{GITHUB, Scene};
+use crate::cli::samples::{Sample, moment, new_id};
 use crate::config::GatewayConfig;
 use crate::domain::{Clock, Timestamp};
 use crate::providers::RepositoryPattern;
@@ -26,10 +27,7 @@ Without --file, <EVENT> is one of:
 ";
 
 fn after_help() -> String {
-    let samples = GITHUB
-        .iter()
-        .map(|sample| format!("  {:<28} {}", sample.event, sample.about));
-    format!("{EXAMPLES}{}", samples.collect::<Vec<_>>().join("\n"))
+    format!("{EXAMPLES}{}", Sample::listed(GITHUB))
 }
 
 /// Send a GitHub event: a sample, or a file
@@ -79,14 +77,8 @@ impl SendGitHub {
     }
 
     fn sample(&self, config: &GatewayConfig, context: &Context) -> Result<Vec<u8>, Failure> {
-        let sample = GitHubSample::of(&self.event).ok_or_else(|| Failure::NoSample {
-            event: self.event.clone(),
-            known: GITHUB
-                .iter()
-                .map(|sample| sample.event)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })?;
+        let sample = Sample::of(GITHUB, &self.event);
+        let sample = sample.ok_or_else(|| no_sample(GITHUB, &self.event))?;
         let scene = self.scene(config, context.clock.now());
         let is_declared = config
             .declared
@@ -97,7 +89,7 @@ impl SendGitHub {
                 "the config does not declare {owner}/{repo}, so the gateway will not store this"
             ));
         }
-        Ok(sample.payload(&scene))
+        Ok(sample.bytes(&scene))
     }
 
     fn scene(&self, config: &GatewayConfig, now: Timestamp) -> Scene {
@@ -118,8 +110,8 @@ impl SendGitHub {
             number: self.number,
             actor: self.actor.clone(),
             text: self.text.clone(),
-            now: Scene::moment(now),
-            id: Scene::new_id(),
+            now: moment(now),
+            id: new_id(),
         }
     }
 
@@ -132,11 +124,4 @@ impl SendGitHub {
             body,
         }
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|fault| Failure::Read {
-        path: path.to_owned(),
-        fault,
-    })
 }

@@ -1,6 +1,10 @@
 //! `send`: posts an event as its provider would, signed.
 
 mod github;
+mod jira;
+mod slack;
+
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -9,6 +13,7 @@ use super::api::{Api, BaseUrl};
 use super::context::{Context, reached_at};
 use super::failure::Failure;
 use super::list::Format;
+use super::samples::Sample;
 use super::shown::{count, plain, span};
 use crate::config::{EnvName, GatewayConfig, LoadedConfig};
 use crate::domain::Clock;
@@ -19,7 +24,9 @@ Examples:
   the-loop-gateway send github issue_comment
   the-loop-gateway send github pull_request --repository octo/repo --number 20
   the-loop-gateway send github issues --file payload.json
-  the-loop-gateway send github --help        all samples";
+  the-loop-gateway send jira comment_created --issue PROJ-123
+  the-loop-gateway send slack message --channel C0123
+  the-loop-gateway send github --help        all its samples";
 
 /// Send a signed event to the gateway, as its provider would
 #[derive(Debug, Args)]
@@ -32,12 +39,16 @@ pub(super) struct Send {
 #[derive(Debug, Subcommand)]
 enum Provider {
     Github(github::SendGitHub),
+    Jira(jira::SendJira),
+    Slack(slack::SendSlack),
 }
 
 impl Send {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
         match &self.provider {
             Provider::Github(send) => send.perform(context),
+            Provider::Jira(send) => send.perform(context),
+            Provider::Slack(send) => send.perform(context),
         }
     }
 }
@@ -100,6 +111,20 @@ impl SendOptions {
         let secret = loaded.environment.secret(name);
         let value = secret.expose().map(str::to_owned);
         value.ok_or_else(|| Failure::NoSecret(name.clone()))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|fault| Failure::Read {
+        path: path.to_owned(),
+        fault,
+    })
+}
+
+fn no_sample<S>(samples: &[Sample<S>], event: &str) -> Failure {
+    Failure::NoSample {
+        event: event.to_owned(),
+        known: Sample::names(samples),
     }
 }
 
@@ -212,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_url_with_a_path_replaces_the_configured_one() {
-        let config = GatewayConfig::rooted_at(std::path::Path::new("/nowhere"));
+        let config = GatewayConfig::rooted_at(Path::new("/nowhere"));
         let target = |url: Option<&str>| {
             let options = SendOptions {
                 url: url.map(str::to_owned),

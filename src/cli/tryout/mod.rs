@@ -19,10 +19,11 @@ use self::story::Story;
 use super::api::{Api, ApiError};
 use super::context::Context;
 use super::failure::Failure;
-use super::samples::{ISSUE_COMMENT, Scene};
+use super::samples::github::{ISSUE_COMMENT, Scene};
+use super::samples::{moment, new_id};
 use super::send::{headers, new_delivery_id};
 use super::serving::Serving;
-use crate::config::{Environment, GatewayConfig, new_secret};
+use crate::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig, new_secret};
 use crate::domain::{Clock, WorkItemRef};
 use crate::providers::RepositoryPattern;
 
@@ -122,39 +123,43 @@ impl Try {
 
     async fn tell(&self, scratch: &Path, context: &Context) -> Result<(), Failure> {
         let secret = new_secret().map_err(Failure::NoRandomness)?;
-        let secret = secret.expose().unwrap_or_default().to_owned();
+        let secret = secret.expose().unwrap_or_default();
         let mut story = Story::begin(context, scratch);
-        let serving = start(scratch, &secret).await?;
+        let serving = Serving::start(&scratch_config(scratch, secret))?;
         let api = Api::new(serving.api().clone())?;
         story.started(api.base());
-        let told = follow(&api, &secret, &mut story, context).await;
-        let stayed = match told {
-            Ok(cursor) if !self.once => {
-                let second = Comment::new("and one more thing", &secret, context);
+        match follow(&api, secret, &mut story, context).await {
+            Ok(_) if self.once => serving.stop("the story is told").await,
+            Ok(cursor) => {
+                let second = Comment::new("and one more thing", secret, context);
                 onward::tell(&api, &second, cursor, scratch, context)?;
-                serving.until_told_to_stop().await
+                serving.until_stopped().await
             }
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure),
-        };
-        let stopped = serving.stop().await;
-        stayed.and(stopped)
+            Err(failure) => {
+                serving.stop("the story went wrong").await?;
+                Err(failure)
+            }
+        }
     }
 }
 
-async fn start(scratch: &Path, secret: &str) -> Result<Serving, Failure> {
+/// The configuration of the story: one repository, its webhook, a free port.
+fn scratch_config(scratch: &Path, secret: &str) -> LoadedConfig {
     let mut config = GatewayConfig::rooted_at(&scratch.join("state"));
     config.listen.address.port = 0;
     config.github.webhook.enabled = true;
-    let declared = RepositoryPattern {
+    config.declared.repositories.push(RepositoryPattern {
         host: "github.com".to_owned(),
         owner: OWNER.to_owned(),
         repo: Some(REPO.to_owned()),
-    };
-    config.declared.repositories.push(declared);
+    });
     let name = config.github.webhook.secret_env.as_str();
-    let environment = Environment::given([(name, secret)]);
-    Serving::start(config, environment).await
+    LoadedConfig {
+        environment: Environment::given([(name, secret)]),
+        config,
+        fingerprint: ConfigFingerprint::look(None, None),
+        warnings: Vec::new(),
+    }
 }
 
 /// The story itself: from the registration to the commit. Returns the cursor to go on with.
@@ -290,12 +295,12 @@ impl Comment {
             number: NUMBER,
             actor: ACTOR.to_owned(),
             text: text.to_owned(),
-            now: Scene::moment(context.clock.now()),
-            id: Scene::new_id(),
+            now: moment(context.clock.now()),
+            id: new_id(),
         };
-        let body = ISSUE_COMMENT.payload(&scene);
+        let body = ISSUE_COMMENT.bytes(&scene);
         let delivery_id = new_delivery_id();
-        let headers = headers(ISSUE_COMMENT.event, &delivery_id, secret, &body);
+        let headers = headers(ISSUE_COMMENT.name, &delivery_id, secret, &body);
         Self {
             text,
             delivery_id,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{ACTOR, Comment, Delivery, INSTANCE, NUMBER, OWNER, REPO};
 use crate::cli::api::BaseUrl;
 use crate::cli::context::Context;
-use crate::cli::samples::ISSUE_COMMENT;
+use crate::cli::samples::github::ISSUE_COMMENT;
 use crate::cli::shown::plain;
 use crate::domain::Clock;
 
@@ -62,7 +62,7 @@ impl<'a> Story<'a> {
             body,
             ..
         } = comment;
-        let (kind, size) = (ISSUE_COMMENT.event, body.len());
+        let (kind, size) = (ISSUE_COMMENT.name, body.len());
         self.step(&format!(
             "commented  {text:?} on {OWNER}/{REPO}#{NUMBER}: {kind} {delivery_id}, {size} bytes, \
              signed; answered {status} once it was on disk"

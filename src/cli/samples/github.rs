@@ -1,50 +1,35 @@
-//! Sample deliveries, written for this program: small, but shaped as GitHub shapes them, so that
-//! they are stored, routed and recognised as the real ones are.
+//! Samples of what GitHub sends.
 //!
 //! A pull request's sample and those of its checks share one commit, so a status finds the pull
 //! request that was sent before it.
 
 use serde_json::{Value, json};
 
+use super::Sample;
 use crate::digest::sha256_hex;
-use crate::domain::Timestamp;
 
 /// What a sample is about.
 #[derive(Debug, Clone)]
-pub(super) struct Scene {
+pub(in crate::cli) struct Scene {
     /// `host[:port]`; `github.com` as a rule.
-    pub(super) host: String,
+    pub(in crate::cli) host: String,
     /// The owner of the repository.
-    pub(super) owner: String,
+    pub(in crate::cli) owner: String,
     /// The repository.
-    pub(super) repo: String,
+    pub(in crate::cli) repo: String,
     /// The issue or pull request.
-    pub(super) number: u64,
+    pub(in crate::cli) number: u64,
     /// The login of whoever does it.
-    pub(super) actor: String,
+    pub(in crate::cli) actor: String,
     /// What a comment says.
-    pub(super) text: String,
+    pub(in crate::cli) text: String,
     /// When it happens: RFC 3339 in UTC, whole seconds.
-    pub(super) now: String,
+    pub(in crate::cli) now: String,
     /// The number of the comment, review or check: a new one is a new event.
-    pub(super) id: u64,
+    pub(in crate::cli) id: u64,
 }
 
 impl Scene {
-    /// A moment as GitHub writes it: in whole seconds.
-    pub(super) fn moment(now: Timestamp) -> String {
-        let now = now.to_string();
-        let seconds = now
-            .split_once('.')
-            .map_or(now.as_str(), |(seconds, _)| seconds);
-        format!("{seconds}Z")
-    }
-
-    /// A number so large a range that two samples do not meet.
-    pub(super) fn new_id() -> u64 {
-        fastrand::u64(1..1 << 48)
-    }
-
     fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.repo)
     }
@@ -172,31 +157,9 @@ impl Scene {
     }
 }
 
-/// One kind of event.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct GitHubSample {
-    /// GitHub's name of the event.
-    pub(super) event: &'static str,
-    /// What happens in it.
-    pub(super) about: &'static str,
-    payload: fn(&Scene) -> Value,
-}
-
-impl GitHubSample {
-    /// The sample of an event.
-    pub(super) fn of(event: &str) -> Option<&'static Self> {
-        GITHUB.iter().find(|sample| sample.event == event)
-    }
-
-    /// The payload's bytes.
-    pub(super) fn payload(&self, scene: &Scene) -> Vec<u8> {
-        (self.payload)(scene).to_string().into_bytes()
-    }
-}
-
 /// The sample that shows best what happens.
-pub(super) const ISSUE_COMMENT: GitHubSample = GitHubSample {
-    event: "issue_comment",
+pub(in crate::cli) const ISSUE_COMMENT: Sample<Scene> = Sample {
+    name: "issue_comment",
     about: "somebody comments on an issue",
     payload: |scene| {
         let fields = json!({"issue": scene.issue(), "comment": scene.comment()});
@@ -205,39 +168,39 @@ pub(super) const ISSUE_COMMENT: GitHubSample = GitHubSample {
 };
 
 /// All GitHub samples: each kind that names a work item, and two that name none.
-pub(super) const GITHUB: &[GitHubSample] = &[
-    GitHubSample {
-        event: "issues",
+pub(in crate::cli) const GITHUB: &[Sample<Scene>] = &[
+    Sample {
+        name: "issues",
         about: "an issue is opened",
         payload: |scene| scene.event(Some("opened"), json!({"issue": scene.issue()})),
     },
     ISSUE_COMMENT,
-    GitHubSample {
-        event: "pull_request",
+    Sample {
+        name: "pull_request",
         about: "a pull request is opened",
         payload: |scene| {
             let fields = json!({"number": scene.number, "pull_request": scene.pull_request()});
             scene.event(Some("opened"), fields)
         },
     },
-    GitHubSample {
-        event: "pull_request_review",
+    Sample {
+        name: "pull_request_review",
         about: "a review asks for changes",
         payload: |scene| {
             let fields = json!({"pull_request": scene.pull_request(), "review": scene.review()});
             scene.event(Some("submitted"), fields)
         },
     },
-    GitHubSample {
-        event: "pull_request_review_comment",
+    Sample {
+        name: "pull_request_review_comment",
         about: "a review comments on a line",
         payload: |scene| {
             let fields = json!({"pull_request": scene.pull_request(), "comment": scene.comment()});
             scene.event(Some("created"), fields)
         },
     },
-    GitHubSample {
-        event: "pull_request_review_thread",
+    Sample {
+        name: "pull_request_review_thread",
         about: "a thread of a review is resolved",
         payload: |scene| {
             let thread = json!({"comments": [scene.comment()]});
@@ -245,23 +208,23 @@ pub(super) const GITHUB: &[GitHubSample] = &[
             scene.event(Some("resolved"), fields)
         },
     },
-    GitHubSample {
-        event: "check_run",
+    Sample {
+        name: "check_run",
         about: "a check of a pull request fails",
         payload: |scene| scene.event(Some("completed"), json!({"check_run": scene.run("tests")})),
     },
-    GitHubSample {
-        event: "check_suite",
+    Sample {
+        name: "check_suite",
         about: "all checks of a pull request end",
         payload: |scene| scene.event(Some("completed"), json!({"check_suite": scene.run("ci")})),
     },
-    GitHubSample {
-        event: "workflow_run",
+    Sample {
+        name: "workflow_run",
         about: "a workflow of a pull request fails",
         payload: |scene| scene.event(Some("completed"), json!({"workflow_run": scene.run("ci")})),
     },
-    GitHubSample {
-        event: "workflow_job",
+    Sample {
+        name: "workflow_job",
         about: "a job fails; it names only the commit",
         payload: |scene| {
             let mut job = scene.run("tests");
@@ -271,8 +234,8 @@ pub(super) const GITHUB: &[GitHubSample] = &[
             scene.event(Some("completed"), json!({"workflow_job": job}))
         },
     },
-    GitHubSample {
-        event: "status",
+    Sample {
+        name: "status",
         about: "a commit status; it names only the commit",
         payload: |scene| {
             let fields = json!({
@@ -285,8 +248,8 @@ pub(super) const GITHUB: &[GitHubSample] = &[
             scene.event(None, fields)
         },
     },
-    GitHubSample {
-        event: "push",
+    Sample {
+        name: "push",
         about: "a push, which names no work item: accepted, not stored",
         payload: |scene| {
             let fields =
@@ -294,8 +257,8 @@ pub(super) const GITHUB: &[GitHubSample] = &[
             scene.event(None, fields)
         },
     },
-    GitHubSample {
-        event: "ping",
+    Sample {
+        name: "ping",
         about: "what GitHub sends when a hook is made: accepted, not stored",
         payload: |scene| {
             let fields = json!({"zen": "Keep it logically awesome.", "hook_id": scene.id});
@@ -309,7 +272,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::domain::{Arrival, Reference};
+    use crate::domain::{Arrival, Reference, Timestamp};
     use crate::providers::signature::{sign_github, verify_github};
     use crate::providers::{Declared, RepositoryPattern, Secrets, Verdict, github};
 
@@ -321,18 +284,18 @@ mod tests {
             number: 15,
             actor: "octocat".to_owned(),
             text: "please start".to_owned(),
-            now: Scene::moment(Timestamp(1_792_332_131_120)),
+            now: "2026-10-18T14:02:11Z".to_owned(),
             id: 9001,
         }
     }
 
-    fn parsed(sample: &GitHubSample, scene: &Scene) -> Verdict {
-        let body = sample.payload(scene);
+    fn parsed(sample: &Sample<Scene>, scene: &Scene) -> Verdict {
+        let body = sample.bytes(scene);
         let secrets = Secrets::new("secret".to_owned(), None).unwrap();
         let signature = sign_github("secret", &body);
         let (verified, _) = verify_github(&secrets, Some(signature.as_bytes()), body).unwrap();
         let headers: BTreeMap<String, String> = [
-            ("x-github-event", sample.event),
+            ("x-github-event", sample.name),
             ("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"),
             ("content-type", "application/json"),
         ]
@@ -348,21 +311,21 @@ mod tests {
         github::parse(&headers, verified.as_bytes(), &declared, Timestamp(0)).unwrap()
     }
 
-    fn arrival(sample: &GitHubSample, scene: &Scene) -> Arrival {
+    fn arrival(sample: &Sample<Scene>, scene: &Scene) -> Arrival {
         match parsed(sample, scene) {
             Verdict::Append(arrival) => *arrival,
-            Verdict::Drop(dropped) => panic!("{}: {dropped:?}", sample.event),
+            Verdict::Drop(dropped) => panic!("{}: {dropped:?}", sample.name),
         }
     }
 
     #[test]
     fn each_sample_names_the_work_item_of_its_scene_but_push_and_ping() {
         for sample in GITHUB {
-            if matches!(sample.event, "push" | "ping") {
+            if matches!(sample.name, "push" | "ping") {
                 assert!(
                     matches!(parsed(sample, &scene()), Verdict::Drop(_)),
                     "{}",
-                    sample.event
+                    sample.name
                 );
                 continue;
             }
@@ -376,20 +339,20 @@ mod tests {
                     );
                     "the commit".to_owned()
                 }
-                other => panic!("{}: {other:?}", sample.event),
+                other => panic!("{}: {other:?}", sample.name),
             };
-            let expected = match sample.event {
+            let expected = match sample.name {
                 "workflow_job" | "status" => "the commit",
                 _ => "github:octo/repo#15",
             };
-            assert_eq!(named, expected, "{}", sample.event);
-            assert_eq!(arrival.kind, sample.event);
+            assert_eq!(named, expected, "{}", sample.name);
+            assert_eq!(arrival.kind, sample.name);
         }
     }
 
     #[test]
     fn the_pull_requests_sample_teaches_the_commit_that_the_checks_name() {
-        let opened = arrival(GitHubSample::of("pull_request").unwrap(), &scene());
+        let opened = arrival(Sample::of(GITHUB, "pull_request").unwrap(), &scene());
         let learned = opened.learns.first().unwrap();
         assert_eq!(learned.sha, scene().head_sha());
         assert_eq!(learned.pull_request.to_string(), "github:octo/repo#15");
@@ -401,7 +364,7 @@ mod tests {
             host: "ghe.corp.example:8443".to_owned(),
             ..scene()
         };
-        let arrival = arrival(GitHubSample::of("issue_comment").unwrap(), &scene);
+        let arrival = arrival(Sample::of(GITHUB, "issue_comment").unwrap(), &scene);
         assert!(matches!(
             arrival.keys.as_slice(),
             [Reference::Direct(item)] if item.to_string() == "github:ghe.corp.example:8443/octo/repo#15"
@@ -417,7 +380,7 @@ mod tests {
             "check_run",
             "status",
         ] {
-            let sample = GitHubSample::of(event).unwrap();
+            let sample = Sample::of(GITHUB, event).unwrap();
             let one = arrival(sample, &scene()).dedup_keys;
             let two = arrival(
                 sample,
@@ -432,21 +395,16 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_whole_seconds() {
-        assert_eq!(scene().now, "2026-10-18T14:02:11Z");
-    }
-
-    #[test]
     fn every_sample_is_listed_once() {
         for sample in GITHUB {
             assert_eq!(
                 GITHUB
                     .iter()
-                    .filter(|other| other.event == sample.event)
+                    .filter(|other| other.name == sample.name)
                     .count(),
                 1
             );
         }
-        assert!(GitHubSample::of("nonsense").is_none());
+        assert!(Sample::of(GITHUB, "nonsense").is_none());
     }
 }
