@@ -38,6 +38,17 @@ pub(super) enum Failure {
         "the config lets the system choose the port; name the address that `run` printed with --url"
     )]
     PortUnknown,
+    /// The gateway is down and has left no file.
+    #[error("no gateway answers, and there is no store at {} yet; start one with `the-loop-gateway run`", .0.display())]
+    NoStore(PathBuf),
+    /// The file of a gateway that is down cannot be read.
+    #[error("{} cannot be read ({why}); start the gateway, which says more", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// Standard output could not be written.
     #[error("the output could not be written: {0}")]
     Output(#[source] io::Error),
@@ -119,6 +130,8 @@ impl Failure {
             | Self::Rows(_)
             | Self::Url(_)
             | Self::PortUnknown
+            | Self::NoStore(_)
+            | Self::Unreadable { .. }
             | Self::Output(_)
             | Self::Exists(_)
             | Self::Read { .. }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::context::Context;
 use super::failure::Failure;
+use super::file::Rows;
 use super::list::{List, ListOptions};
 use super::shown::{NONE, Times, count, number, plain, seconds};
 use super::table::{Column, TableRow};
@@ -18,7 +19,7 @@ Examples:
 The lease says whether a process holds the name now. The peer is a fingerprint of the installation
 that holds or held it last: two installations under one name show as two fingerprints.
 
-When the gateway is down, the rows come from its file.";
+When the gateway of the config is down, the rows come from its file, read only.";
 
 /// List the instances: who fetches, and for whom each works
 #[derive(Debug, Args)]
@@ -55,6 +56,7 @@ struct Actors {
 
 const LIST: List<Row> = List {
     name: "instances",
+    file: Rows::Instances,
     columns: &[
         Column::Text("instance"),
         Column::Text("last fetch"),

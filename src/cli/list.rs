@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::api::{Api, BaseUrl};
 use super::context::{Context, reached_at};
 use super::failure::Failure;
+use super::file;
 use super::shown::Times;
 use super::table::{Column, TableRow, render};
 use crate::domain::Clock;
@@ -37,6 +38,8 @@ pub(super) struct ListOptions {
 pub(super) struct List<R> {
     /// Its name in the path and in the answer.
     pub(super) name: &'static str,
+    /// Its rows in the file of a gateway that is down.
+    pub(super) file: file::Rows,
     /// The columns of its table.
     pub(super) columns: &'static [Column],
     /// One row of its table.
@@ -81,13 +84,31 @@ impl<R: DeserializeOwned> List<R> {
     }
 
     async fn rows(&self, options: &ListOptions, context: &Context) -> Result<Vec<Value>, Failure> {
-        let path = format!("/api/v1/gateway/{}", self.name);
         if let Some(url) = &options.url {
             let (base, _) = BaseUrl::parse(url).ok_or_else(|| Failure::Url(url.clone()))?;
-            return Ok(Api::new(base)?.get_all(&path, self.name).await?);
+            return self.ask(base).await;
         }
         let loaded = context.load_with_warnings()?;
-        let base = reached_at(&loaded.config.listen.address)?;
+        let asked = match reached_at(&loaded.config.listen.address) {
+            Ok(base) => self.ask(base).await,
+            Err(failure) => Err(failure),
+        };
+        let absent = match asked {
+            Err(Failure::Down(error)) => error.to_string(),
+            Err(failure @ Failure::PortUnknown) => failure.to_string(),
+            Ok(rows) => return Ok(rows),
+            Err(failure) => return Err(failure),
+        };
+        let path = &loaded.config.store_path;
+        let rows = file::rows(self.file, path, context.clock.now())?;
+        context
+            .output
+            .note(&format!("{absent}; this is what {} holds", path.display()));
+        Ok(rows)
+    }
+
+    async fn ask(&self, base: BaseUrl) -> Result<Vec<Value>, Failure> {
+        let path = format!("/api/v1/gateway/{}", self.name);
         Ok(Api::new(base)?.get_all(&path, self.name).await?)
     }
 }

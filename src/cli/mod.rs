@@ -11,6 +11,7 @@ mod check;
 mod completions;
 mod context;
 mod failure;
+mod file;
 mod init;
 mod instances;
 mod list;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::context::Context;
 use super::failure::Failure;
+use super::file::Rows;
 use super::list::{List, ListOptions};
 use super::shown::{Times, count, number, plain};
 use super::table::{Column, TableRow};
@@ -22,7 +23,7 @@ suspects  going out alone, because they were in hand when a process vanished
 dead      given up after too many strikes, kept for inspection
 committed everything up to this number is settled
 
-When the gateway is down, the rows come from its file.";
+When the gateway of the config is down, the rows come from its file, read only.";
 
 /// List the queue of each instance
 #[derive(Debug, Args)]
@@ -48,6 +49,7 @@ struct Row {
 
 const LIST: List<Row> = List {
     name: "queues",
+    file: Rows::Queues,
     columns: &[
         Column::Text("instance"),
         Column::Number("backlog"),

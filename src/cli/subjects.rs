@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::context::Context;
 use super::failure::Failure;
+use super::file::Rows;
 use super::list::{List, ListOptions};
 use super::shown::{NONE, Times, count, number, plain};
 use super::table::{Column, TableRow};
@@ -20,7 +21,7 @@ unattended when it is claimed and has a backlog, and none of its instances fetch
 Held events wait for somebody to claim the subject or to register their actor. The row
 `unassigned` gathers events that name no work item.
 
-When the gateway is down, the rows come from its file.";
+When the gateway of the config is down, the rows come from its file, read only.";
 
 /// List the subjects: work items, who claims them, and what waits
 #[derive(Debug, Args)]
@@ -59,6 +60,7 @@ struct Queue {
 
 const LIST: List<Row> = List {
     name: "subjects",
+    file: Rows::Subjects,
     columns: &[
         Column::Text("subject"),
         Column::Text("work item"),

@@ -272,10 +272,45 @@ fn a_sample_is_stored_and_seen_in_the_lists_of_the_running_and_of_the_stopped_ga
         let listed = json(&home.run(&[name, "--url", &url, "--format", "json"]));
         assert!(listed[name].is_array(), "{listed}");
     }
+    let rows = |ended: &Ended, name: &str| json(ended)[name][0].clone();
+    let live = rows(
+        &home.run(&["subjects", "--url", &url, "--format", "json"]),
+        "subjects",
+    );
     assert_eq!(running.terminate().code, Some(0));
     let down = home.run(&["subjects", "--url", &url]);
     assert_eq!(down.code, Some(1));
     assert!(down.err.contains("no gateway answers"), "{}", down.err);
+    let filed = home.run(&["subjects", "--format", "json"]);
+    assert_eq!(filed.code, Some(0), "{}", filed.err);
+    assert!(filed.err.contains("gateway.db holds"), "{}", filed.err);
+    assert_eq!(rows(&filed, "subjects"), live);
+    for name in ["queues", "instances"] {
+        let filed = home.run(&[name]);
+        assert_eq!(filed.code, Some(0), "{}", filed.err);
+        assert!(filed.out.starts_with("no "), "{}", filed.out);
+    }
+}
+
+#[test]
+fn without_a_gateway_and_without_a_file_a_list_says_what_to_start() {
+    let home = Home::new();
+    home.write(CONFIG, "version: '1'\nlisten: {port: 0}\n");
+    let listed = home.run(&["queues"]);
+    assert_eq!(listed.code, Some(1));
+    assert!(listed.err.contains("gateway.db"), "{}", listed.err);
+    assert!(
+        listed.err.contains("the-loop-gateway run"),
+        "{}",
+        listed.err
+    );
+    home.write(
+        ".the-loop/gateway/gateway.db",
+        "this is no database, but a text of some length",
+    );
+    let listed = home.run(&["queues"]);
+    assert_eq!(listed.code, Some(1));
+    assert!(listed.err.contains("cannot be read"), "{}", listed.err);
 }
 
 #[test]
