@@ -18,4 +18,5 @@ mod api_edges;
 mod cli;
 mod http_edges;
 mod support;
+mod views;
 mod walk;
