@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::board::{CountersSeen, IngressBoard};
 use super::counters::IngressCounters;
 use super::limits::Budget;
+use super::server::Timeouts;
 use super::settings::HttpSettings;
 use crate::actors::{Queues, Store, StoreHealth};
 use crate::domain::Clock;
@@ -38,6 +40,8 @@ pub struct HttpParts {
     pub log: EventLog,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How slow a client may be.
+    pub timeouts: Timeouts,
 }
 
 /// Shared by all workers of both listeners.
@@ -47,6 +51,8 @@ pub struct HttpState {
     pub(super) body_bytes: Budget,
     pub(super) long_polls: Budget,
     pub(super) counters: IngressCounters,
+    pub(super) board: IngressBoard,
+    pub(super) counters_seen: CountersSeen,
     settings: RwLock<Arc<HttpSettings>>,
     phase: AtomicU8,
 }
@@ -69,6 +75,8 @@ impl HttpState {
             body_bytes: Budget::new(settings.body_bytes_max),
             long_polls: Budget::new(settings.long_polls_max),
             counters: IngressCounters::default(),
+            board: IngressBoard::default(),
+            counters_seen: CountersSeen::default(),
             settings: RwLock::new(Arc::new(settings)),
             phase: AtomicU8::new(code_of(Phase::Starting)),
         }
@@ -105,6 +113,12 @@ impl HttpState {
             1 => Phase::Serving,
             _ => Phase::Draining,
         }
+    }
+
+    /// Where adapters say how they stand.
+    #[must_use]
+    pub fn board(&self) -> IngressBoard {
+        self.board.clone()
     }
 
     /// Requests in progress and held polls, for tests that nothing is left over.
