@@ -114,11 +114,11 @@ impl Delivery<'_> {
     async fn judge<V: Send + 'static>(
         &self,
         body: Bytes,
-        judge: impl FnOnce(Judged<'_>) -> Result<(V, WhichSecret), Rejection> + Send + 'static,
+        judge: impl FnOnce(&Judged<'_>) -> Result<(V, WhichSecret), Rejection> + Send + 'static,
     ) -> Result<V, ApiError> {
         let now = self.state.parts.clock.now();
         let judged = if body.len() <= READ_HERE_MAX {
-            judge(Judged {
+            judge(&Judged {
                 headers: &self.headers(),
                 body,
                 settings: self.settings,
@@ -127,7 +127,7 @@ impl Delivery<'_> {
         } else {
             let (headers, settings) = (self.request.headers().clone(), Arc::clone(self.settings));
             let judging = move || {
-                judge(Judged {
+                judge(&Judged {
                     headers: &RequestHeaders(&headers),
                     body,
                     settings: &settings,

@@ -41,7 +41,7 @@ pub(super) async fn receive(
     Ok(HttpResponse::Accepted().json(json!({"status": "accepted"})))
 }
 
-fn judge_github(judged: Judged<'_>) -> Result<(Verdict, WhichSecret), Rejection> {
+fn judge_github(judged: &Judged<'_>) -> Result<(Verdict, WhichSecret), Rejection> {
     let secrets = judged.secrets(Ingress::GitHub)?;
     let signature = judged.headers.bytes("x-hub-signature-256");
     let (verified, which) = verify_github(secrets, signature, &judged.body)?;
@@ -50,7 +50,7 @@ fn judge_github(judged: Judged<'_>) -> Result<(Verdict, WhichSecret), Rejection>
     Ok((verdict, which))
 }
 
-fn judge_jira(judged: Judged<'_>) -> Result<(Verdict, WhichSecret), Rejection> {
+fn judge_jira(judged: &Judged<'_>) -> Result<(Verdict, WhichSecret), Rejection> {
     let secrets = judged.secrets(Ingress::Jira)?;
     let signature = judged.headers.bytes("x-hub-signature");
     let (verified, which) = verify_jira(secrets, signature, &judged.body)?;

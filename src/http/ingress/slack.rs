@@ -59,7 +59,7 @@ async fn answer(delivery: &Delivery<'_>, verdict: SlackVerdict) -> Result<HttpRe
     Ok(response.finish())
 }
 
-fn judge(judged: Judged<'_>) -> Result<(SlackVerdict, WhichSecret), Rejection> {
+fn judge(judged: &Judged<'_>) -> Result<(SlackVerdict, WhichSecret), Rejection> {
     let secrets = judged.secrets(Ingress::SlackEvents)?;
     let proof = SlackProof {
         signature: judged.headers.bytes("x-slack-signature"),

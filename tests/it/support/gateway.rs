@@ -9,9 +9,11 @@ use actix_web::web::Data;
 use serde_json::{Value, json};
 use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
+use the_loop_gateway::domain::{Clock, SystemClock};
 use the_loop_gateway::http::{HttpState, Timeouts};
 use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
+use the_loop_gateway::store::verify;
 
 use super::{Call, Reply};
 
@@ -244,6 +246,8 @@ impl TestGateway {
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))
             .unwrap();
         assert_eq!(verdict, "ok");
+        let problems = verify(&connection, SystemClock.now()).unwrap();
+        assert!(problems.is_empty(), "{problems:?}");
         assert!(!self.root().join("gateway.pid").try_exists().unwrap());
     }
 }
