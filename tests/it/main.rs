@@ -3,5 +3,6 @@
 
 mod abuse;
 mod http_edges;
+mod queue_semantics;
 mod support;
 mod walk;

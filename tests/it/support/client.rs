@@ -75,6 +75,11 @@ impl Call {
         head + "\r\n"
     }
 
+    /// What follows the head.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Opens a connection of its own, and sends the head.
     pub(crate) fn open(&self) -> TcpStream {
         let mut stream = connect(self.port);
