@@ -342,6 +342,7 @@ fn http_state(
         health: core.health.clone(),
         log: log.clone(),
         clock: Arc::clone(&parts.clock),
+        timeouts: parts.timeouts,
     };
     let environment: &Environment = &loaded.environment;
     HttpState::new(http_parts, HttpSettings::new(&loaded.config, environment))

@@ -103,9 +103,14 @@ impl Fields {
         self.expect(field).then(|| self.parsed(field, parse))?
     }
 
+    /// True when a field is there and not read yet.
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.object.get(field).is_some_and(|value| !value.is_null())
+    }
+
     /// Complains when a field is not there.
     pub(super) fn expect(&mut self, field: &str) -> bool {
-        let is_there = self.object.get(field).is_some_and(|value| !value.is_null());
+        let is_there = self.has(field);
         if !is_there {
             self.complain(field, "is required");
         }

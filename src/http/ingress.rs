@@ -6,6 +6,7 @@
 mod signed;
 mod slack;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::Method;
@@ -19,7 +20,8 @@ use super::settings::{HttpSettings, Ingress};
 use super::state::HttpState;
 use crate::actors::Submit;
 use crate::domain::{Arrival, CallerGuard, DropReason, Provider, Source, Timestamp};
-use crate::providers::{Declared, Dropped, Headers, Rejection, Verified, clipped};
+use crate::providers::signature::WhichSecret;
+use crate::providers::{Dropped, Headers, Rejection, Secrets, clipped};
 use crate::store::{Append, Appended};
 use crate::telemetry::GatewayEvent;
 
@@ -40,8 +42,25 @@ impl Headers for RequestHeaders<'_> {
 struct Delivery<'a> {
     request: &'a HttpRequest,
     state: &'a HttpState,
-    settings: &'a HttpSettings,
+    settings: &'a Arc<HttpSettings>,
     ingress: Ingress,
+}
+
+/// What is judged of a request.
+struct Judged<'a> {
+    headers: &'a RequestHeaders<'a>,
+    body: Bytes,
+    settings: &'a HttpSettings,
+    now: Timestamp,
+}
+
+impl<'a> Judged<'a> {
+    /// The secrets of a route; they were there when the request was let in.
+    fn secrets(&self, ingress: Ingress) -> Result<&'a Secrets, Rejection> {
+        self.settings
+            .secrets(ingress)
+            .ok_or(Rejection::BadSignature)
+    }
 }
 
 /// Answers what is posted to a provider's path; any other path is not found.
@@ -91,35 +110,38 @@ impl Delivery<'_> {
         RequestHeaders(self.request.headers())
     }
 
-    /// Reads a body with an adapter, here or, when it is long, on a thread of its own.
-    async fn read<V: Send + 'static>(
+    /// Verifies and reads a body, here or, when it is long, on a thread of its own.
+    async fn judge<V: Send + 'static>(
         &self,
-        body: Verified<Bytes>,
-        parse: impl Fn(
-            &RequestHeaders<'_>,
-            Verified<&[u8]>,
-            &Declared,
-            Timestamp,
-        ) -> Result<V, Rejection>
-        + Send
-        + 'static,
+        body: Bytes,
+        judge: impl FnOnce(&Judged<'_>) -> Result<(V, WhichSecret), Rejection> + Send + 'static,
     ) -> Result<V, ApiError> {
         let now = self.state.parts.clock.now();
-        let declared = &self.settings.declared;
-        let read = if body.as_bytes().into_body().len() <= READ_HERE_MAX {
-            parse(&self.headers(), body.as_bytes(), declared, now)
+        let judged = if body.len() <= READ_HERE_MAX {
+            judge(&Judged {
+                headers: &self.headers(),
+                body,
+                settings: self.settings,
+                now,
+            })
         } else {
-            let (headers, declared) = (self.request.headers().clone(), declared.clone());
-            let reading = move || {
-                let headers = RequestHeaders(&headers);
-                parse(&headers, body.as_bytes(), &declared, now)
+            let (headers, settings) = (self.request.headers().clone(), Arc::clone(self.settings));
+            let judging = move || {
+                judge(&Judged {
+                    headers: &RequestHeaders(&headers),
+                    body,
+                    settings: &settings,
+                    now,
+                })
             };
-            actix_web::web::block(reading).await.map_err(|error| {
+            actix_web::web::block(judging).await.map_err(|error| {
                 tracing::error!(%error, "no thread reads a body");
                 ApiError::Overloaded("No thread is free to read the body.")
             })?
         };
-        read.map_err(|rejection| self.refuse(rejection))
+        let (verdict, which) = judged.map_err(|rejection| self.refuse(rejection))?;
+        self.count(Counted::Matched(which));
+        Ok(verdict)
     }
 
     /// Stores an arrival, and waits for it no longer than its provider does.

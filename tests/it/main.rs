@@ -1,7 +1,18 @@
 //! The gateway as a whole, over HTTP and real files. One executable: linking it many times would
 //! take longer than all its tests.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that fails here says where; the exemptions of clippy.toml stop at helpers"
+)]
+
 mod abuse;
+mod api_edges;
 mod http_edges;
 mod queue_semantics;
 mod support;

@@ -71,17 +71,7 @@ fn what_was_stored_is_there_after_a_restart() {
 fn stopping_answers_a_held_fetch() {
     let mut gateway = TestGateway::start();
     let held = gateway.fetch_call("laptop", &json!({"wait": 25})).spawn();
-    crate::support::gateway::wait_until("the lease", || {
-        gateway
-            .api(
-                "POST",
-                "/commit",
-                // A commit takes no lease, so the look does not disturb what it waits for.
-                &json!({"instance": "laptop", "peer": "rival", "commit": []}),
-            )
-            .status
-            == 409
-    });
+    gateway.wait_for_lease("laptop");
     gateway.stop();
     let answer = held.join().unwrap();
     assert_eq!(answer.assert(200)["deliveries"], json!([]));

@@ -7,13 +7,12 @@ use actix_web::web::Payload;
 use serde_json::json;
 
 use super::super::body;
-use super::super::counters::Counted;
 use super::super::error::ApiError;
-use super::{Delivery, RequestHeaders};
-use crate::domain::Timestamp;
-use crate::providers::signature::{SlackProof, verify_slack};
+use super::super::settings::Ingress;
+use super::{Delivery, Judged};
+use crate::providers::signature::{SlackProof, WhichSecret, verify_slack};
 use crate::providers::slack::{self, SlackVerdict};
-use crate::providers::{Declared, Headers, Rejection, Verified};
+use crate::providers::{Headers, Rejection};
 use crate::telemetry::GatewayEvent;
 
 /// How long a busy store is waited for: Slack shows its user an error after 3 s.
@@ -23,10 +22,6 @@ pub(super) async fn receive(
     delivery: &Delivery<'_>,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let secrets = delivery
-        .settings
-        .secrets(delivery.ingress)
-        .ok_or(ApiError::NotFound)?;
     let request = delivery.request;
     let limit = body::limit_of_provider(request);
     let body = body::read(request, payload, delivery.state, limit).await?;
@@ -34,15 +29,7 @@ pub(super) async fn receive(
     if slack::is_ssl_check(headers.text("content-type"), &body.bytes) {
         return Ok(HttpResponse::Ok().finish());
     }
-    let proof = SlackProof {
-        signature: headers.bytes("x-slack-signature"),
-        timestamp: headers.bytes("x-slack-request-timestamp"),
-    };
-    let now = delivery.state.parts.clock.now();
-    let (verified, which) = verify_slack(secrets, proof, body.bytes.clone(), now)
-        .map_err(|rejection| delivery.refuse(rejection))?;
-    delivery.count(Counted::Matched(which));
-    let verdict = delivery.read(verified, parse).await?;
+    let verdict = delivery.judge(body.bytes.clone(), judge).await?;
     let answer = answer(delivery, verdict).await;
     drop(body);
     answer
@@ -72,11 +59,14 @@ async fn answer(delivery: &Delivery<'_>, verdict: SlackVerdict) -> Result<HttpRe
     Ok(response.finish())
 }
 
-fn parse(
-    headers: &RequestHeaders<'_>,
-    body: Verified<&[u8]>,
-    declared: &Declared,
-    now: Timestamp,
-) -> Result<SlackVerdict, Rejection> {
-    slack::parse(headers, body, declared, now)
+fn judge(judged: &Judged<'_>) -> Result<(SlackVerdict, WhichSecret), Rejection> {
+    let secrets = judged.secrets(Ingress::SlackEvents)?;
+    let proof = SlackProof {
+        signature: judged.headers.bytes("x-slack-signature"),
+        timestamp: judged.headers.bytes("x-slack-request-timestamp"),
+    };
+    let (verified, which) = verify_slack(secrets, proof, &judged.body, judged.now)?;
+    let declared = &judged.settings.declared;
+    let verdict = slack::parse(judged.headers, verified.as_bytes(), declared, judged.now)?;
+    Ok((verdict, which))
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
 use the_loop_gateway::domain::Clock;
-use the_loop_gateway::http::HttpState;
+use the_loop_gateway::http::{HttpState, Timeouts};
 use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
 
@@ -80,8 +80,8 @@ impl TestGateway {
         let running = run(self.config.clone(), &self.clock).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
-        self.stop = running.stop;
         self.http = running.http;
+        self.stop = running.stop;
         self.thread = Some(running.thread);
     }
 
@@ -107,6 +107,11 @@ impl TestGateway {
     pub(crate) fn wait_for_stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             assert_eq!(thread.join().unwrap(), Stopped::InOrder);
+            assert_eq!(
+                self.http.in_progress(),
+                (0, 0),
+                "requests or polls left over"
+            );
         }
     }
 
@@ -141,6 +146,11 @@ impl TestGateway {
 
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.api("GET", path, &Value::Null)
+    }
+
+    /// A request of the API without a body.
+    pub(crate) fn get_with(&self, method: &str, path: &str) -> Reply {
+        self.api(method, path, &Value::Null)
     }
 
     /// A signed GitHub delivery.
@@ -220,6 +230,22 @@ impl TestGateway {
         self.fetch_call(instance, more).send().assert(200)
     }
 
+    /// Waits until exactly so many polls are held.
+    pub(crate) fn wait_for_held(&self, count: u64) {
+        wait_until(&format!("{count} held polls"), || {
+            self.http.in_progress().1 == count
+        });
+    }
+
+    /// Waits until a fetch of this name has reached the store.
+    pub(crate) fn wait_for_lease(&self, instance: &str) {
+        // Without a peer: refused while a lease is live, and takes none.
+        let commit = json!({"instance": instance, "commit": []});
+        wait_until(&format!("a lease of {instance}"), || {
+            self.api("POST", "/commit", &commit).status == 409
+        });
+    }
+
     // What it left on the disk.
 
     /// The records of the event log so far, those named, after a restart-free flush.
@@ -272,8 +298,8 @@ impl Drop for TestGateway {
 struct Running {
     port: u16,
     ingress_port: u16,
-    stop: StopHandle,
     http: Data<HttpState>,
+    stop: StopHandle,
     thread: JoinHandle<Stopped>,
 }
 
@@ -286,7 +312,7 @@ fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartE
             match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
-                    let handles = (gateway.stop_handle(), gateway.http());
+                    let handles = (gateway.http(), gateway.stop_handle());
                     sender.send(Ok((ports, handles))).unwrap();
                     gateway.run_until_stopped().await
                 }
@@ -297,12 +323,12 @@ fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartE
             }
         })
     });
-    let ((port, ingress_port), (stop, http)) = receiver.recv().unwrap()?;
+    let ((port, ingress_port), (http, stop)) = receiver.recv().unwrap()?;
     Ok(Running {
         port,
         ingress_port: ingress_port.unwrap_or(port),
-        stop,
         http,
+        stop,
         thread,
     })
 }
@@ -322,6 +348,10 @@ fn parts(clock: &Arc<MovedClock>) -> Parts {
         intervals: Intervals {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),
+        },
+        timeouts: Timeouts {
+            head: Duration::from_secs(2),
+            body: Duration::from_secs(2),
         },
         ..Parts::default()
     }
