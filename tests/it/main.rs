@@ -15,5 +15,6 @@ mod abuse;
 mod api_edges;
 mod http_edges;
 mod queue_semantics;
+mod scenarios;
 mod support;
 mod walk;

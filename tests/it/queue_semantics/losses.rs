@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{gateway_claimed, gateway_with};
+use super::gateway_with;
 use crate::support::consumer::{NONE, all_with, seqs, shown};
 use crate::support::gateway::wait_until;
 
@@ -100,27 +100,11 @@ fn a_response_that_arrives_ends_the_run_of_losses() {
 }
 
 #[test]
-fn a_caller_that_hangs_up_while_it_is_held_is_never_handed_anything() {
-    let (gateway, mut laptop) = gateway_claimed([1]);
-    let call = laptop.fetch_call(&gateway, &json!({"wait": 25}));
-    let mut held = call.open();
-    held.write_all(call.payload()).unwrap();
-    gateway.wait_for_held_poll("laptop");
-    drop(held);
-    // Its budget is given back once the server has noticed.
-    wait_until("the hang-up to be noticed", || gateway.held_polls() == 0);
-    gateway.comment(1);
-    assert_eq!(gateway.number("SELECT ever_handed FROM deliveries"), 0);
-    assert_eq!(shown(&laptop.fetch(&gateway, 9, &[])), [(1, 1)]);
-    assert_eq!(gateway.number("SELECT losses FROM deliveries"), 0);
-}
-
-#[test]
 fn a_caller_that_hangs_up_after_it_was_handed_something_has_lost_it() {
     let (gateway, mut laptop) = gateway_with(1);
     let call = laptop.fetch_call(&gateway, &json!({}));
     let mut stream = call.open();
-    stream.write_all(call.payload()).unwrap();
+    stream.write_all(call.sent_body()).unwrap();
     wait_until("the hand-out", || {
         gateway.number("SELECT ever_handed FROM deliveries") == 1
     });

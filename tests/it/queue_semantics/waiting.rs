@@ -10,7 +10,6 @@ use the_loop_gateway::domain::{Clock, SystemClock};
 use super::gateway_claimed;
 use crate::support::clock::DAY_MS;
 use crate::support::consumer::{NONE, seqs, shown};
-use crate::support::gateway::wait_until;
 use crate::support::{Consumer, Reply, TestGateway};
 
 /// A fetch that is held by now.
@@ -140,7 +139,7 @@ fn a_rival_that_is_refused_disturbs_no_held_poll() {
         let refused = laptop.rival().ask(&gateway, 9, &[]);
         refused.assert_error(409, "duplicate-instance");
     }
-    assert_eq!(gateway.held_polls(), 1);
+    gateway.wait_for_held(1);
     gateway.comment(1);
     assert_eq!(seqs(&held.join().unwrap().assert(200)), [1]);
 }
@@ -171,7 +170,7 @@ fn above_the_budget_of_held_polls_a_fetch_is_answered_at_once() {
     assert!(poll_after(&answer) >= 1.0);
     gateway.comment(1);
     assert_eq!(seqs(&held.join().unwrap().assert(200)), [1]);
-    wait_until("the budget to be free", || gateway.held_polls() == 0);
+    gateway.wait_for_held(0);
     let call = server.fetch_call(&gateway, &json!({"wait": 0.1}));
     assert_eq!(poll_after(&call.send().assert(200)), 0.0);
 }
@@ -183,12 +182,11 @@ fn park(gateway: &TestGateway, names: &[String]) -> Vec<TcpStream> {
         .map(|name| {
             let call = Consumer::new(name).fetch_call(gateway, &json!({"wait": 30}));
             let mut stream = call.open();
-            stream.write_all(call.payload()).unwrap();
+            stream.write_all(call.sent_body()).unwrap();
             stream
         })
         .collect();
-    let count = u64::try_from(names.len()).unwrap();
-    wait_until("all polls to be held", || gateway.held_polls() == count);
+    gateway.wait_for_held(u64::try_from(names.len()).unwrap());
     parked
 }
 

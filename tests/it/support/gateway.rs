@@ -115,11 +115,6 @@ impl TestGateway {
         }
     }
 
-    /// Fetches that are held now.
-    pub(crate) fn held_polls(&self) -> u64 {
-        self.http.in_progress().1
-    }
-
     pub(crate) fn root(&self) -> &Path {
         &self.config.state_root
     }
