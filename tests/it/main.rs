@@ -13,6 +13,7 @@
 
 mod abuse;
 mod api_edges;
+mod corpus;
 mod http_edges;
 mod queue_semantics;
 mod scenarios;

@@ -37,7 +37,10 @@ impl Call {
         }
     }
 
+    /// Sets a header; one of this name that is there already is replaced.
     pub(crate) fn header(mut self, name: &str, value: impl ToString) -> Self {
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.headers.push((name.to_owned(), value.to_string()));
         self
     }
