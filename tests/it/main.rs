@@ -16,7 +16,10 @@
 mod abuse;
 mod api_edges;
 mod cli;
+mod corpus;
 mod http_edges;
+mod queue_semantics;
+mod scenarios;
 mod support;
 mod views;
 mod walk;
