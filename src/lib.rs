@@ -1,5 +1,6 @@
 //! The gateway.
 pub mod actors;
+pub mod devkit;
 pub mod domain;
 pub mod outbound;
 pub mod providers;
