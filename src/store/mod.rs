@@ -17,6 +17,7 @@ mod queue;
 mod revival;
 mod routing;
 mod settings;
+mod slack_marks;
 mod writer;
 
 pub use append::{Append, Appended};
@@ -25,4 +26,8 @@ pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use settings::Settings;
+pub use slack_marks::{
+    FindUnseen, ListSlackReadings, NoteSlackActivity, NoteSlackMark, SLACK_READINGS_MAX,
+    SlackConversation, SlackReading,
+};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
