@@ -5,14 +5,20 @@
 //! kind and dedup keys alone; nothing here judges it, and nothing here does I/O.
 
 mod declared;
-// pub mod github;
+mod digest;
+#[cfg(test)]
+mod expectations;
+mod form;
+pub mod github;
 mod headers;
-// pub mod lenient;
-// pub mod signature;
+pub mod jira;
+pub mod lenient;
+pub mod signature;
+pub mod slack;
 
 pub use declared::{Declared, RepositoryPattern};
 pub use headers::{Headers, clipped};
-// pub use signature::{Secrets, Verified};
+pub use signature::{Secrets, Verified};
 
 use crate::domain::{Arrival, DropReason};
 
@@ -36,6 +42,17 @@ pub struct Dropped {
     pub delivery_id: String,
     /// What it names, for the record: a repository, a project; empty when nothing.
     pub about: String,
+    /// The declared repository that it says has another name now.
+    pub moved: Option<RepositoryMoved>,
+}
+
+/// A declared repository that was renamed or transferred; the configuration names it as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryMoved {
+    /// `[host/]owner/repo` before.
+    pub from: String,
+    /// `[host/]owner/repo` now.
+    pub to: String,
 }
 
 /// A request that is refused before it is a delivery.
@@ -53,4 +70,18 @@ pub enum Rejection {
     /// The payload of a form body is larger than the limit for JSON.
     #[error("the payload is larger than 25 MiB")]
     TooLarge,
+    /// The payload could not be compressed, which means that memory ran out.
+    #[error("the payload could not be compressed")]
+    Exhausted,
+}
+
+const UNKNOWN_KIND: &str = "unknown";
+
+/// The kind of what is stored, which always has one.
+fn known(kind: String) -> String {
+    if kind.is_empty() {
+        UNKNOWN_KIND.to_owned()
+    } else {
+        kind
+    }
 }
