@@ -199,14 +199,3 @@ fn an_event_is_unseen_when_none_of_its_keys_is_seen() {
     });
     assert_eq!(unseen, [false, false, true, true]);
 }
-
-#[test]
-fn time_stamps_are_read_to_the_millisecond() {
-    assert_eq!(
-        moment_of("1699990000.123456"),
-        Some(Timestamp(1_699_990_000_123))
-    );
-    assert_eq!(moment_of("1699990000"), Some(Timestamp(1_699_990_000_000)));
-    assert_eq!(moment_of("x.1"), None);
-    assert_eq!(slack_ts(Timestamp(1_699_990_000_123)), "1699990000.123000");
-}
