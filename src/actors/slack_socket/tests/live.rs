@@ -7,7 +7,7 @@ use super::*;
 use crate::devkit::slack::{Envelope, Post};
 use crate::domain::DropReason;
 
-fn message(text: &str) -> Envelope {
+pub(super) fn message(text: &str) -> Envelope {
     let ts = format!("1700000000.{:06}", text.len());
     Envelope::message(
         CHANNEL,
@@ -15,7 +15,7 @@ fn message(text: &str) -> Envelope {
     )
 }
 
-fn messages(count: usize) -> Vec<Envelope> {
+pub(super) fn messages(count: usize) -> Vec<Envelope> {
     let message = |number: usize| {
         let ts = format!("1700000000.{number:06}");
         let text = number.to_string();

@@ -2,6 +2,8 @@
 //!
 //! Nothing here sleeps: every test waits for what it wants to see, with a deadline.
 
+mod failures;
+mod lifecycle;
 mod live;
 mod store;
 
@@ -15,7 +17,7 @@ use self::store::TestStore;
 use super::{Recorder, SlackSocketActor, SocketParts, SocketSettings, SocketStore, Timing, Token};
 use crate::actors::messages::{IngressChanged, IngressState, StopIngress};
 use crate::devkit::slack::{FakeSlack, PATIENCE, Seen};
-use crate::domain::SystemClock;
+use crate::domain::{Clock, SystemClock};
 use crate::outbound::Limits;
 use crate::providers::Declared;
 use crate::telemetry::GatewayEvent;

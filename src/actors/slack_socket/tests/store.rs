@@ -9,9 +9,9 @@ use actix::{Actor, ActorContext, Addr, Context, Handler, Message, ResponseFuture
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::Heard;
+use super::{Clock, Heard, SystemClock};
 use crate::actors::messages::Submit;
-use crate::domain::{Clock, SystemClock};
+
 use crate::store::{Append, Settings, StoreError, Write, Writer, open_writer};
 
 /// One append, once it was committed.
@@ -177,6 +177,17 @@ async fn with<T: Send + 'static>(
 pub(super) async fn events(store: &Addr<TestStore>) -> Vec<String> {
     with(store, |connection| {
         let sql = "SELECT transport || ' ' || delivery_id FROM events ORDER BY id";
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    })
+    .await
+}
+
+/// What named the work item of each event in the file, in order.
+pub(super) async fn resolutions(store: &Addr<TestStore>) -> Vec<String> {
+    with(store, |connection| {
+        let sql = "SELECT resolved_by FROM events ORDER BY id";
         let mut statement = connection.prepare(sql).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         rows.map(Result::unwrap).collect()
