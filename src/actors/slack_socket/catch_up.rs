@@ -218,7 +218,7 @@ impl CatchUp {
             let settled_before = self.core.now().plus(self.settle_ms().saturating_neg());
             messages.retain(|message| {
                 let at = Timestamp::from_slack(&message.ts).unwrap_or(up_since);
-                at <= up_since || at <= settled_before
+                at < up_since || at <= settled_before
             });
         }
         let is_all = messages.len() == all;

@@ -2,15 +2,18 @@
 //!
 //! Nothing here sleeps: every test waits for what it wants to see, with a deadline.
 
+mod catch_up;
 mod failures;
 mod lifecycle;
 mod live;
+mod split;
 mod store;
+mod wire;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actix::{Actor, Addr, Context, Handler};
+use actix::{Actor, ActorContext, Addr, Context, Handler, Message};
 use tokio::sync::watch;
 
 use self::store::TestStore;
@@ -148,8 +151,12 @@ impl World {
     }
 
     fn connect(&self) -> Addr<SlackSocketActor> {
+        SlackSocketActor::new(self.parts()).start()
+    }
+
+    fn parts(&self) -> SocketParts {
         let records = Arc::clone(&self.records);
-        SlackSocketActor::new(SocketParts {
+        SocketParts {
             name: "slack-socket".to_owned(),
             settings: self.settings.clone(),
             app_token: Token::new(APP_TOKEN),
@@ -159,8 +166,7 @@ impl World {
             store: SocketStore::of(&self.store),
             status: Supervisor(Arc::clone(&self.states)).start().recipient(),
             recorder: Recorder::new(move |event| records.add(event)),
-        })
-        .start()
+        }
     }
 
     /// Connects, and waits until the connection with this number is up.
@@ -215,6 +221,19 @@ impl World {
             event.cloned()
         };
         self.records.until(name, is_it).await
+    }
+}
+
+/// Ends the actor as a crash would.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Kill;
+
+impl Handler<Kill> for SlackSocketActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Kill, ctx: &mut Self::Context) {
+        ctx.terminate();
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::{Clock, Heard, SystemClock};
 use crate::actors::messages::Submit;
 
-use crate::store::{Append, Settings, StoreError, Write, Writer, open_writer};
+use crate::store::{Append, NoteSlackMark, Settings, StoreError, Write, Writer, open_writer};
 
 /// One append, once it was committed.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub(super) struct Log {
     pub(super) arrived: Arc<Heard<String>>,
     /// The appends that were committed, in order; whatever became of them.
     pub(super) committed: Arc<Heard<Committed>>,
+    /// The marks that were noted, in order.
+    pub(super) marked: Arc<Heard<String>>,
 }
 
 /// How appends are treated.
@@ -57,6 +59,7 @@ impl TestStore {
         let log = Arc::new(Log {
             arrived: Heard::new(),
             committed: Heard::new(),
+            marked: Heard::new(),
         });
         let store = Self {
             writer: Writer::new(connection, Settings::default(), Arc::new(SystemClock)),
@@ -70,12 +73,15 @@ impl TestStore {
 
     fn commit<W: Write>(&mut self, write: W) -> Result<W::Reply, StoreError> {
         let delivery_id = delivery_id_of(&write);
+        let mark = (&write as &dyn Any).downcast_ref::<NoteSlackMark>();
+        let mark = mark.map(|mark| mark.last_ts.clone());
         let (reply, report) = self.writer.commit_one(write);
         if let Some(delivery_id) = delivery_id.filter(|_| reply.is_ok()) {
             assert!(report.failure.is_none());
             let at = SystemClock.instant();
             self.log.committed.add(Committed { delivery_id, at });
         }
+        mark.into_iter().for_each(|mark| self.log.marked.add(mark));
         reply
     }
 }
