@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
+use super::clock_repair;
 use super::error::{Doing, StoreError};
 use super::settings::Settings;
 use crate::domain::{CallerToken, Clock, InstanceName, Timestamp};
@@ -229,6 +230,8 @@ pub struct Writer {
     connection: Connection,
     settings: Settings,
     clock: Arc<dyn Clock>,
+    /// The moment of the last batch: a batch before it says that the clock was set back.
+    last_now: Timestamp,
 }
 
 impl fmt::Debug for Writer {
@@ -243,10 +246,13 @@ impl Writer {
     /// A writer over an opened connection.
     #[must_use]
     pub fn new(connection: Connection, settings: Settings, clock: Arc<dyn Clock>) -> Self {
+        // The clock may have been set back while no gateway ran: the first batch looks.
+        let last_now = Timestamp(i64::MAX);
         Self {
             connection,
             settings,
             clock,
+            last_now,
         }
     }
 
@@ -304,10 +310,13 @@ impl Writer {
         (receiver.try_recv().unwrap_or_else(|_| lost()), report)
     }
 
-    fn try_commit(&self, batch: &mut [Box<dyn PendingWrite>]) -> Result<Effects, StoreError> {
+    fn try_commit(&mut self, batch: &mut [Box<dyn PendingWrite>]) -> Result<Effects, StoreError> {
         let mut total = Effects::default();
         let now = self.clock.now();
         self.run("BEGIN IMMEDIATE", "begin")?;
+        if now < self.last_now {
+            clock_repair::run(&self.connection, now, &self.settings)?;
+        }
         for write in batch {
             self.run("SAVEPOINT one", "begin a write")?;
             let mut effects = Effects::default();
@@ -329,6 +338,7 @@ impl Writer {
         }
         self.write_counters(&total)?;
         self.run("COMMIT", "commit")?;
+        self.last_now = now;
         Ok(total)
     }
 

@@ -248,6 +248,11 @@ catalogue! {
         /// What went wrong, without values of secrets or payloads.
         error: String,
     }
+    /// The store takes writes again after it refused them.
+    Recovered = "gateway.recovered" Info {
+        /// Batches that failed meanwhile.
+        failed: u64,
+    }
     /// An operator's verb changed something.
     Operator = "gateway.operator" Warning {
         /// redrive, replay or release.

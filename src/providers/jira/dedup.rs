@@ -2,42 +2,43 @@
 
 use super::body::{Body, Verb};
 use crate::domain::DedupKey;
+use crate::providers::digest;
 
 /// How far the clocks of an event and of the change that it reports may lie apart.
 const SAME_CHANGE_MS: u64 = 10_000;
 
-/// The keys of a webhook: its own identifier and the thing that happened; the hash of the
-/// stored text where it has neither.
+/// The keys of a webhook: its own identifier and the thing that happened; the hash of `text`, the
+/// stored payload, where it has neither.
 pub(super) fn of_webhook(
     body: &Body<'_>,
     site: &str,
     identifier: Option<&str>,
-    sha256: &str,
+    text: &str,
 ) -> Vec<DedupKey> {
     let delivery = identifier.map(|id| DedupKey::delivery(format!("jira:{site}:delivery:{id}")));
     let object = comment(body, site)
         .or_else(|| reported_closure(body, site))
         .or_else(|| change(body, site));
     let keys: Vec<DedupKey> = delivery.into_iter().chain(object).collect();
-    or_hash(keys, site, sha256)
+    or_hash(keys, site, text)
 }
 
 /// The key of a polled comment: the one that its webhooks carry.
-pub(super) fn of_polled_comment(body: &Body<'_>, site: &str, sha256: &str) -> Vec<DedupKey> {
-    or_hash(comment(body, site).into_iter().collect(), site, sha256)
+pub(super) fn of_polled_comment(body: &Body<'_>, site: &str, text: &str) -> Vec<DedupKey> {
+    or_hash(comment(body, site).into_iter().collect(), site, text)
 }
 
 /// The key of a polled closure: the one that its webhook carries.
-pub(super) fn of_polled_closure(body: &Body<'_>, site: &str, sha256: &str) -> Vec<DedupKey> {
-    or_hash(closure(body, site).into_iter().collect(), site, sha256)
+pub(super) fn of_polled_closure(body: &Body<'_>, site: &str, text: &str) -> Vec<DedupKey> {
+    or_hash(closure(body, site).into_iter().collect(), site, text)
 }
 
-fn or_hash(keys: Vec<DedupKey>, site: &str, sha256: &str) -> Vec<DedupKey> {
-    if keys.is_empty() {
-        vec![DedupKey::object(format!("jira:{site}:sha256:{sha256}"))]
-    } else {
-        keys
+fn or_hash(keys: Vec<DedupKey>, site: &str, text: &str) -> Vec<DedupKey> {
+    if !keys.is_empty() {
+        return keys;
     }
+    let sha256 = digest::sha256(text.as_bytes());
+    vec![DedupKey::object(format!("jira:{site}:sha256:{sha256}"))]
 }
 
 /// A comment without any change of the issue: Data Center reports it twice, Cloud once.

@@ -66,12 +66,11 @@ pub fn parse(
             return Ok(Verdict::Drop(dropped));
         }
     };
-    let sha256 = digest::sha256(text.as_bytes());
     let delivery = Delivery {
         source: Source::Webhook,
         id: identifier.map_or_else(|| digest::fallback_delivery_id(bytes), str::to_owned),
         headers: headers::stored(headers, &STORED_HEADERS),
-        dedup_keys: dedup::of_webhook(&body, &issue.site, identifier, &sha256),
+        dedup_keys: dedup::of_webhook(&body, &issue.site, identifier, text),
         is_retry: headers.bytes(RETRY).is_some(),
         received_at,
     };
@@ -84,20 +83,20 @@ pub fn parse(
 /// When it is not a JSON object in UTF-8.
 pub fn polled(
     item: Polled,
-    text: &str,
+    body: Verified<&[u8]>,
     delivery_id: String,
     declared: &Declared,
     received_at: Timestamp,
 ) -> Result<Verdict, Rejection> {
+    let text = lenient::text_of(body.into_body())?;
     let body = Body::read(text)?;
     let issue = match issue_of(&body, declared.jira_site.as_deref(), declared) {
         Ok(issue) => issue,
         Err(foreign) => return Ok(Verdict::Drop(foreign.dropped(&body, &delivery_id))),
     };
-    let sha256 = digest::sha256(text.as_bytes());
     let dedup_keys = match item {
-        Polled::Comment => dedup::of_polled_comment(&body, &issue.site, &sha256),
-        Polled::Closure => dedup::of_polled_closure(&body, &issue.site, &sha256),
+        Polled::Comment => dedup::of_polled_comment(&body, &issue.site, text),
+        Polled::Closure => dedup::of_polled_closure(&body, &issue.site, text),
         Polled::Presence => Vec::new(),
     };
     let delivery = Delivery {

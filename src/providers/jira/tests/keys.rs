@@ -161,7 +161,13 @@ fn a_polled_item_shares_the_key_of_its_webhook() {
     let found = |item: Polled, body: &Value| {
         let id = "poll-1".to_owned();
         let text = body.to_string();
-        match polled(item, &text, id, &declared(CLOUD), Timestamp(7)) {
+        match polled(
+            item,
+            Verified::by_connection(text.as_bytes()),
+            id,
+            &declared(CLOUD),
+            Timestamp(7),
+        ) {
             Ok(Verdict::Append(arrival)) => *arrival,
             other => panic!("{other:?}"),
         }

@@ -1,0 +1,218 @@
+//! What an instance says of deliveries, applied in order of their numbers.
+
+use std::collections::BTreeMap;
+
+use rusqlite::params;
+
+use super::row::{
+    DUE_AT_ONCE, DeliveryRow, Ended, Lanes, PutBack, Queue, State, highest_seq, put_back,
+    select_delivery,
+};
+use crate::domain::{CommitItem, Millis, Outcome, Refusal, Seq};
+use crate::store::error::StoreError;
+use crate::store::writer::Tx;
+
+/// A released delivery goes out again after this.
+const RELEASED_DUE_MS: Millis = 2_000;
+/// Rows that replaced one another, followed at most this far.
+const CHAIN_MAX: usize = 64;
+
+/// What a `failed` or `released` must match to count: it is about a hand-out that its sender
+/// received, not about one that came later or went to somebody else.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    /// The hands of the run that says it.
+    pub hands: String,
+    /// The last response that it received; `None`: any.
+    pub cursor: Option<i64>,
+}
+
+/// Applies a commit list; refuses it whole when it names what was never handed out.
+pub(super) fn apply(
+    tx: &mut Tx<'_>,
+    queue: &Queue,
+    standing: &Standing,
+    items: &[CommitItem],
+) -> Result<(), StoreError> {
+    // Of two outcomes for one delivery the last counts.
+    let items: BTreeMap<Seq, &CommitItem> = items.iter().map(|item| (item.seq, item)).collect();
+    let rows = known_rows(tx, queue, items.keys().copied())?;
+    let mut lanes = Lanes::default();
+    for seq in rows {
+        // Read again: an earlier outcome of this list may have sent it back.
+        if let (Some(item), Some(row)) = (items.get(&seq), read(tx, seq)?) {
+            if item.outcome.settles() {
+                settle_chain(tx, queue, row, item, &mut lanes)?;
+            } else if is_in_hand(&row, standing) {
+                give_back(tx, queue, &row, item, &mut lanes)?;
+            }
+        }
+    }
+    lanes.refresh(tx)
+}
+
+/// The numbers that still have a row, after all were found to belong to the queue.
+fn known_rows(
+    tx: &Tx<'_>,
+    queue: &Queue,
+    seqs: impl Iterator<Item = Seq>,
+) -> Result<Vec<Seq>, StoreError> {
+    let highest = highest_seq(tx)?;
+    let (mut known, mut undelivered) = (Vec::new(), Vec::new());
+    for seq in seqs {
+        let owner = tx.first(
+            "SELECT instance_id, ever_handed FROM deliveries WHERE seq = ?1",
+            params![seq.0],
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)),
+            "look up a delivery",
+        )?;
+        match owner {
+            Some((instance_id, true)) if instance_id == queue.id => known.push(seq),
+            Some(_) => undelivered.push(seq),
+            None if seq.0 > highest => undelivered.push(seq),
+            // Its row is gone, by retention or with a restored backup: nobody is wedged by it.
+            None => {}
+        }
+    }
+    if undelivered.is_empty() {
+        Ok(known)
+    } else {
+        Err(Refusal::CommitUndelivered { seqs: undelivered }.into())
+    }
+}
+
+fn read(tx: &Tx<'_>, seq: Seq) -> Result<Option<DeliveryRow>, StoreError> {
+    tx.first(
+        select_delivery!("WHERE d.seq = ?1"),
+        params![seq.0],
+        DeliveryRow::read,
+        "read a delivery",
+    )
+}
+
+fn is_in_hand(row: &DeliveryRow, standing: &Standing) -> bool {
+    row.state == State::Handed
+        && row.hands == standing.hands
+        && standing.cursor.is_none_or(|cursor| row.number <= cursor)
+}
+
+/// Settles a delivery in whatever state it is, and the rows that replaced it.
+fn settle_chain(
+    tx: &mut Tx<'_>,
+    queue: &Queue,
+    first: DeliveryRow,
+    item: &CommitItem,
+    lanes: &mut Lanes,
+) -> Result<(), StoreError> {
+    let mut next = Some(first);
+    for _ in 0..CHAIN_MAX {
+        match next.take() {
+            // What is settled stays as it was settled first, and what followed it is new work.
+            Some(row) if row.state != State::Settled => {
+                settle(tx, queue, &row, item, lanes)?;
+                next = replacement(tx, row.seq)?;
+            }
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+fn replacement(tx: &Tx<'_>, seq: Seq) -> Result<Option<DeliveryRow>, StoreError> {
+    tx.first(
+        select_delivery!("WHERE d.redrive_of = ?1 AND d.redrive_of > 0 ORDER BY d.seq LIMIT 1"),
+        params![seq.0],
+        DeliveryRow::read,
+        "read what replaced a delivery",
+    )
+}
+
+fn settle(
+    tx: &mut Tx<'_>,
+    queue: &Queue,
+    row: &DeliveryRow,
+    item: &CommitItem,
+    lanes: &mut Lanes,
+) -> Result<(), StoreError> {
+    let outcome = item.outcome.to_string();
+    tx.execute(
+        "UPDATE deliveries SET state = 2, suspect = 0, outcome = ?2, detail = ?3,
+             ended_at_ms = ?4
+         WHERE seq = ?1",
+        params![
+            row.seq.0,
+            outcome,
+            item.detail.as_deref().unwrap_or_default(),
+            tx.now.0
+        ],
+        "settle a delivery",
+    )?;
+    if row.state.is_live() {
+        tx.effects.add_backlog(row.instance_id, -1);
+        lanes.touch(row.lane_id);
+    }
+    tx.effects
+        .events
+        .push(row.event.committed(&queue.name, row.seq, outcome));
+    Ok(())
+}
+
+/// `failed` and `released`: ready again later, and what of the subject is in hand behind it goes
+/// back too, or it would be handled out of order.
+fn give_back(
+    tx: &mut Tx<'_>,
+    queue: &Queue,
+    row: &DeliveryRow,
+    item: &CommitItem,
+    lanes: &mut Lanes,
+) -> Result<(), StoreError> {
+    let detail = item.detail.as_deref().unwrap_or_default();
+    let back = if item.outcome == Outcome::Failed {
+        let step = row.strikes.saturating_add(1);
+        PutBack {
+            ended: Ended::Failed,
+            is_strike: true,
+            suspect: false,
+            losses: 0,
+            due_at: tx.now.plus(tx.settings.backoff_ms(step)),
+            detail,
+        }
+    } else {
+        PutBack {
+            ended: Ended::Released,
+            is_strike: false,
+            suspect: row.suspect,
+            losses: 0,
+            due_at: tx.now.plus(RELEASED_DUE_MS),
+            detail,
+        }
+    };
+    put_back(tx, queue, row, &back, lanes)?;
+    send_back_others(tx, queue, row, lanes)
+}
+
+fn send_back_others(
+    tx: &mut Tx<'_>,
+    queue: &Queue,
+    row: &DeliveryRow,
+    lanes: &mut Lanes,
+) -> Result<(), StoreError> {
+    let others = tx.all(
+        select_delivery!("WHERE d.lane_id = ?1 AND d.state = 1"),
+        params![row.lane_id],
+        DeliveryRow::read,
+        "read what of a subject is in hand",
+    )?;
+    for other in others {
+        let back = PutBack {
+            ended: Ended::SentBack,
+            is_strike: false,
+            suspect: other.suspect,
+            losses: other.losses,
+            due_at: DUE_AT_ONCE,
+            detail: "",
+        };
+        put_back(tx, queue, &other, &back, lanes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! The queue's rules, one sentence a test, against a real store.
+
+mod cursors;
+mod leases;
+mod model;
+mod order;
+mod outcomes;
+mod strikes;

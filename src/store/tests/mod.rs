@@ -1,0 +1,10 @@
+//! Tests of the store on real files: no actor, no server, a clock that only moves when told.
+
+mod support;
+
+mod append;
+mod late_routing;
+mod lease;
+mod operator;
+mod registrations;
+mod retention;
