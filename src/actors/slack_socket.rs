@@ -48,7 +48,7 @@ use crate::actors::messages::{IngressState, Redeclare, StopIngress, Submit};
 use crate::outbound::{self, NoTls};
 use crate::store::NoteSlackActivity;
 
-pub use self::parts::{Recorder, SocketParts, SocketSettings, SocketStore, Timing, Token};
+pub use self::parts::{Recorder, SocketParts, SocketSettings, SocketStore, Timing};
 
 /// Keeps the connection. Needs a thread with a running arbiter; everything it starts lives there.
 pub struct SlackSocketActor {
@@ -90,7 +90,7 @@ impl SlackSocketActor {
         };
         ctx.spawn(session.into_actor(self));
         ctx.spawn(note_activity(Rc::clone(core)).into_actor(self));
-        if core.bot_token.is_some() {
+        if core.bot_token.is_set() {
             let catch_up = CatchUp::new(Rc::clone(core), api);
             ctx.spawn(catch_up.run().into_actor(self));
         }

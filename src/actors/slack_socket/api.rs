@@ -8,8 +8,9 @@ use awc::http::header::RETRY_AFTER;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::parts::{Timing, Token};
+use super::parts::Timing;
 use super::reason::{self, Reason};
+use crate::config::Secret;
 
 /// The largest answer read: a page of messages with everything in them.
 const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -68,14 +69,14 @@ impl SlackApi {
     }
 
     /// The URL of a new connection; it serves once, and soon.
-    pub(super) async fn open_connection(&self, token: &Token) -> Result<String, CallError> {
+    pub(super) async fn open_connection(&self, token: &Secret) -> Result<String, CallError> {
         let body = self.call("apps.connections.open", token, &[]).await?;
         let url = self.read(&body)?.url;
         url.ok_or_else(|| CallError::Unreachable(Reason::new("the answer has no url")))
     }
 
     /// The workspace that a token belongs to.
-    pub(super) async fn team_of(&self, token: &Token) -> Result<String, CallError> {
+    pub(super) async fn team_of(&self, token: &Secret) -> Result<String, CallError> {
         let body = self.call("auth.test", token, &[]).await?;
         let team = self.read(&body)?.team_id;
         team.ok_or_else(|| CallError::Unreachable(Reason::new("the answer has no team_id")))
@@ -85,7 +86,7 @@ impl SlackApi {
     pub(super) async fn page(
         &self,
         method: &'static str,
-        token: &Token,
+        token: &Secret,
         arguments: &[(&str, &str)],
     ) -> Result<Page, CallError> {
         let body = self.call(method, token, arguments).await?;
@@ -106,7 +107,7 @@ impl SlackApi {
     async fn call(
         &self,
         method: &'static str,
-        token: &Token,
+        token: &Secret,
         arguments: &[(&str, &str)],
     ) -> Result<Bytes, CallError> {
         let call = self.call_without_limit(method, token, arguments);
@@ -119,16 +120,19 @@ impl SlackApi {
     async fn call_without_limit(
         &self,
         method: &'static str,
-        token: &Token,
+        token: &Secret,
         arguments: &[(&str, &str)],
     ) -> Result<Bytes, CallError> {
+        let Some(token) = token.expose() else {
+            return Err(CallError::Refused(Reason::new("not_authed")));
+        };
         let form = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(arguments)
             .finish();
         let answer = self
             .client
             .post(format!("{}/{method}", self.base))
-            .bearer_auth(token.expose())
+            .bearer_auth(token)
             .content_type("application/x-www-form-urlencoded")
             .send_body(form)
             .await

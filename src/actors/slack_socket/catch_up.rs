@@ -158,22 +158,16 @@ impl CatchUp {
         if let Some(team) = &self.team {
             return Ok(team.clone());
         }
-        let Some(token) = &self.core.bot_token else {
-            return Err(CallError::Refused(Reason::new("no bot token")).into());
-        };
-        let team = self.api.team_of(token).await?;
+        let team = self.api.team_of(&self.core.bot_token).await?;
         self.team = Some(team.clone());
         Ok(team)
     }
 
     /// Reads one conversation to its end, oldest message first.
     async fn read(&self, team: &str, reading: &SlackReading) -> Result<(), Trouble> {
-        let Some(token) = &self.core.bot_token else {
-            return Ok(());
-        };
         let mut mark = reading.after.clone();
         loop {
-            let batch = self.reader.oldest(token, reading, &mark).await?;
+            let batch = self.reader.oldest(reading, &mark).await?;
             let before = mark.clone();
             let is_settled = self.take(team, reading, batch.messages, &mut mark).await;
             if mark != before || reading.is_first && before == reading.after {
@@ -300,7 +294,7 @@ impl CatchUp {
     /// True when the socket was up from well before a message was posted until now.
     fn was_up_for(&self, ts: &str) -> bool {
         let posted = Timestamp::from_slack(ts);
-        let is_after = |up: Timestamp| posted.is_some_and(|at| at.since(up) > self.settle_ms());
+        let is_after = |up: Timestamp| posted.is_some_and(|at| at.since(up) >= self.settle_ms());
         self.core.up_since().is_some_and(is_after)
     }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::gate::Gate;
-use super::parts::{Recorder, SocketParts, SocketSettings, SocketStore, Timing, Token};
+use super::parts::{Recorder, SocketParts, SocketSettings, SocketStore, Timing};
 use super::reason::Reason;
 use super::split_watch::SplitWatch;
 use crate::actors::messages::{IngressChanged, IngressState};
+use crate::config::Secret;
 use crate::domain::{Clock, Provider, Source, Timestamp};
 use crate::providers::{Declared, Dropped};
 use crate::store::SlackConversation;
@@ -28,8 +29,8 @@ const ACTIVE_MAX: usize = 1_000;
 pub(super) struct Core {
     name: String,
     pub(super) settings: SocketSettings,
-    pub(super) app_token: Token,
-    pub(super) bot_token: Option<Token>,
+    pub(super) app_token: Secret,
+    pub(super) bot_token: Secret,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: SocketStore,
     pub(super) gate: Rc<Gate>,
@@ -47,7 +48,7 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(parts: SocketParts) -> Self {
         let beats = usize::try_from(parts.settings.split_check_beats).unwrap_or(usize::MAX);
-        let split = SplitWatch::new(beats, parts.bot_token.is_some());
+        let split = SplitWatch::new(beats, parts.bot_token.is_set());
         Self {
             name: parts.name,
             settings: parts.settings,

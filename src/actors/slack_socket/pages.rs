@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use super::api::{CallError, Page, SlackApi};
 use super::core::Core;
-use super::parts::Token;
 use crate::providers::lenient::{self, Want};
 use crate::store::SlackReading;
 
@@ -49,7 +48,6 @@ impl Reader {
     /// its oldest messages are known.
     pub(super) async fn oldest(
         &self,
-        token: &Token,
         reading: &SlackReading,
         after: &str,
     ) -> Result<Batch, CallError> {
@@ -58,7 +56,7 @@ impl Reader {
         let mut has_more = false;
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
-            let page = self.page(token, reading, after, cursor.as_deref()).await?;
+            let page = self.page(reading, after, cursor.as_deref()).await?;
             let mut fresh = messages_of(page.messages, after);
             fresh.sort_by(|a, b| a.ts.cmp(&b.ts));
             if is_thread {
@@ -84,7 +82,6 @@ impl Reader {
 
     async fn page(
         &self,
-        token: &Token,
         reading: &SlackReading,
         after: &str,
         cursor: Option<&str>,
@@ -103,7 +100,11 @@ impl Reader {
         };
         arguments.extend(cursor.map(|cursor| ("cursor", cursor)));
         for _ in 0..PAUSES_MAX {
-            match self.api.page(method, token, &arguments).await {
+            match self
+                .api
+                .page(method, &self.core.bot_token, &arguments)
+                .await
+            {
                 Err(CallError::RateLimited(pause)) => tokio::time::sleep(pause).await,
                 result => {
                     tokio::time::sleep(self.core.timing().catch_up_gap).await;

@@ -8,33 +8,12 @@ use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Recipient};
 
 use crate::actors::messages::{IngressChanged, Submit};
+use crate::config::{Secret, SlackConfig};
 use crate::domain::Clock;
 use crate::outbound::Limits;
 use crate::providers::Declared;
 use crate::store::{Append, FindUnseen, ListSlackReadings, NoteSlackActivity, NoteSlackMark};
-use crate::telemetry::GatewayEvent;
-
-/// A token of the app; never shown.
-pub struct Token(Box<str>);
-
-impl Token {
-    /// Holds a token.
-    #[must_use]
-    pub fn new(value: &str) -> Self {
-        Self(value.into())
-    }
-
-    /// The value, for the header of a request.
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(set)")
-    }
-}
+use crate::telemetry::{EventLog, GatewayEvent};
 
 /// What the configuration says.
 #[derive(Debug, Clone)]
@@ -53,11 +32,20 @@ pub struct SocketSettings {
 
 impl Default for SocketSettings {
     fn default() -> Self {
+        Self::of(&SlackConfig::default())
+    }
+}
+
+impl SocketSettings {
+    /// What a configuration says, with the usual time limits.
+    #[must_use]
+    pub fn of(config: &SlackConfig) -> Self {
+        let socket = &config.socket;
         Self {
-            api_base: "https://slack.com/api".to_owned(),
-            catch_up_every: Some(Duration::from_secs(900)),
-            split_check_beats: 3,
-            overlap_on_refresh: false,
+            api_base: config.api_base.clone(),
+            catch_up_every: socket.catch_up_interval,
+            split_check_beats: socket.split_check_beats,
+            overlap_on_refresh: socket.overlap_on_refresh,
             timing: Timing::default(),
         }
     }
@@ -173,6 +161,12 @@ impl Recorder {
     }
 }
 
+impl From<EventLog> for Recorder {
+    fn from(log: EventLog) -> Self {
+        Self::new(move |event| log.record(event))
+    }
+}
+
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Recorder")
@@ -186,9 +180,9 @@ pub struct SocketParts {
     /// What the configuration says.
     pub settings: SocketSettings,
     /// The app-level token, which opens connections.
-    pub app_token: Token,
-    /// The bot token, which reads conversations; `None`: no catch-up.
-    pub bot_token: Option<Token>,
+    pub app_token: Secret,
+    /// The bot token, which reads conversations; unset: no catch-up.
+    pub bot_token: Secret,
     /// What is declared as ours.
     pub declared: Arc<Declared>,
     /// The time.

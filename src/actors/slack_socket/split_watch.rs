@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn at(minutes: i64) -> Timestamp {
-        Timestamp(minutes * MINUTE)
+        Timestamp(0).plus(minutes.saturating_mul(MINUTE))
     }
 
     #[test]

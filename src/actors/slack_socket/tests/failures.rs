@@ -298,6 +298,4 @@ async fn no_token_is_in_any_text() {
     let record = world.until_recorded("gateway.error").await;
     let texts = format!("{:?} {record:?} {actor:?}", world.states.all());
     assert!(!texts.contains("secret"), "{texts}");
-    let token = Token::new(APP_TOKEN);
-    assert_eq!(format!("{token:?}"), "Token(set)");
 }

@@ -2,6 +2,12 @@
 //!
 //! Nothing here sleeps: every test waits for what it wants to see, with a deadline.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::wildcard_enum_match_arm,
+    reason = "small numbers of tests, and a panic for whatever is not expected"
+)]
+
 mod catch_up;
 mod failures;
 mod lifecycle;
@@ -17,8 +23,9 @@ use actix::{Actor, ActorContext, Addr, Context, Handler, Message};
 use tokio::sync::watch;
 
 use self::store::TestStore;
-use super::{Recorder, SlackSocketActor, SocketParts, SocketSettings, SocketStore, Timing, Token};
+use super::{Recorder, SlackSocketActor, SocketParts, SocketSettings, SocketStore, Timing};
 use crate::actors::messages::{IngressChanged, IngressState, StopIngress};
+use crate::config::Secret;
 use crate::devkit::slack::{FakeSlack, PATIENCE, Seen};
 use crate::domain::{Clock, SystemClock};
 use crate::outbound::Limits;
@@ -159,8 +166,8 @@ impl World {
         SocketParts {
             name: "slack-socket".to_owned(),
             settings: self.settings.clone(),
-            app_token: Token::new(APP_TOKEN),
-            bot_token: self.has_bot_token.then(|| Token::new(BOT_TOKEN)),
+            app_token: Secret::new(APP_TOKEN),
+            bot_token: Secret::new(if self.has_bot_token { BOT_TOKEN } else { "" }),
             declared: Arc::new(self.declared.clone()),
             clock: Arc::new(SystemClock),
             store: SocketStore::of(&self.store),

@@ -73,7 +73,8 @@ impl TestStore {
 
     fn commit<W: Write>(&mut self, write: W) -> Result<W::Reply, StoreError> {
         let delivery_id = delivery_id_of(&write);
-        let mark = (&write as &dyn Any).downcast_ref::<NoteSlackMark>();
+        let any: &dyn Any = &write;
+        let mark = any.downcast_ref::<NoteSlackMark>();
         let mark = mark.map(|mark| mark.last_ts.clone());
         let (reply, report) = self.writer.commit_one(write);
         if let Some(delivery_id) = delivery_id.filter(|_| reply.is_ok()) {
@@ -87,7 +88,8 @@ impl TestStore {
 }
 
 fn delivery_id_of<W: Write>(write: &W) -> Option<String> {
-    let append = (write as &dyn Any).downcast_ref::<Append>()?;
+    let any: &dyn Any = write;
+    let append = any.downcast_ref::<Append>()?;
     Some(append.arrival.delivery_id.clone())
 }
 

@@ -68,7 +68,7 @@ async fn end_of(mut link: LinkHandle) -> End {
 async fn an_ack_that_cannot_be_written_ends_the_connection() {
     let world = World::with_room();
     let (link, incoming) = link(&world, Wire::Breaks);
-    let envelope = super::live::message("m");
+    let envelope = live::message("m");
     incoming
         .send(Ok(Frame::Text(envelope.text().into())))
         .unwrap();
