@@ -16,19 +16,17 @@ use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::Addr;
-use actix_web::dev::{Server, ServerHandle};
+use actix_web::dev::Server;
 use actix_web::web::Data;
 use futures_util::future::join_all;
-use tokio::time::timeout;
 
 use self::lock::StateLock;
 use self::parts::Threads;
 use crate::actors::{
-    Close, Drain, HousekeepingActor, HousekeepingParts, Liveness, QueueRegistryActor, Queues,
-    Store, StoreActor, StoreDoor, StoreHealth, StoreParts, WakeThrough,
+    HousekeepingActor, HousekeepingParts, Liveness, QueueRegistryActor, Queues, Store, StoreActor,
+    StoreDoor, StoreHealth, StoreParts, WakeThrough,
 };
 use crate::config::{Address, Environment, GatewayConfig, LoadedConfig};
 use crate::domain::Clock;
@@ -40,12 +38,7 @@ pub use self::parts::{Arbiters, Intervals, Parts};
 pub use self::start_error::StartError;
 pub use self::stop::{StopHandle, Stopped};
 
-use self::stop::StopSignal;
-
-/// How long held polls may take to be answered at the end.
-const DRAIN_MAX: Duration = Duration::from_secs(2);
-/// How long the store may take to close at the end.
-const CLOSE_MAX: Duration = Duration::from_secs(10);
+use self::stop::{Ending, Heard, Watch};
 
 /// A gateway that is bound and running; answers once [`Gateway::run_until_stopped`] is awaited.
 pub struct Gateway {
@@ -57,8 +50,7 @@ pub struct Gateway {
     queues: Queues,
     _housekeeping: Addr<HousekeepingActor>,
     log: EventLog,
-    liveness: Liveness,
-    stop: StopSignal,
+    watch: Watch,
     threads: Threads,
     lock: StateLock,
 }
@@ -147,7 +139,7 @@ impl Gateway {
     /// Stops the gateway from elsewhere.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
-        self.stop.handle()
+        self.watch.handle()
     }
 
     /// What requests are answered with.
@@ -187,80 +179,37 @@ impl Gateway {
             store,
             queues,
             log,
-            mut liveness,
-            mut stop,
+            mut watch,
             threads,
             lock,
             ..
         } = self;
-        let handles = servers.iter().map(Server::handle).collect();
         let ending = Ending {
             http,
             queues,
-            handles,
+            handles: servers.iter().map(Server::handle).collect(),
             store,
         };
         let serving = actix_rt::spawn(join_all(servers));
-        let reason = tokio::select! {
-            reason = stop.asked() => reason,
-            gone = liveness.first_gone() => return died(&log, gone),
+        let reason = match watch.hear().await {
+            Heard::Asked(reason) => reason,
+            Heard::Gone(actor) => return stop::died(&log, actor),
         };
-        tracing::info!(reason, "stopping");
-        tokio::select! {
-            () = ending.run() => {}
-            gone = liveness.first_gone() => return died(&log, gone),
-            again = stop.asked() => {
-                tracing::warn!(again, "not waiting any longer");
-                return Stopped::Cut;
-            }
+        let interrupted = tokio::select! {
+            () = ending.run(reason) => None,
+            heard = watch.hear() => Some(heard),
+        };
+        match interrupted {
+            None => {}
+            Some(Heard::Asked(_)) => return Stopped::Cut,
+            Some(Heard::Gone(actor)) => return stop::died(&log, actor),
         }
         serving.abort();
         log.record(GatewayEvent::Stopped { reason });
-        flush(log).await;
+        stop::flush(log).await;
         threads.end();
         drop(lock);
         Stopped::InOrder
-    }
-}
-
-fn died(log: &EventLog, gone: &'static str) -> Stopped {
-    tracing::error!(actor = gone, "an actor that everything depends on is gone");
-    log.record(GatewayEvent::Fault {
-        doing: "keep the process going",
-        error: format!("the actor {gone} is gone"),
-    });
-    log.flush();
-    Stopped::Died(gone)
-}
-
-async fn flush(log: EventLog) {
-    let flushed = actix_rt::task::spawn_blocking(move || log.flush());
-    if flushed.await.is_err() {
-        tracing::error!("the event log is not flushed");
-    }
-}
-
-/// What is left to be done when the gateway stops, in this order.
-struct Ending {
-    http: Data<HttpState>,
-    queues: Queues,
-    handles: Vec<ServerHandle>,
-    store: Store,
-}
-
-impl Ending {
-    async fn run(&self) {
-        self.http.enter(Phase::Draining);
-        if timeout(DRAIN_MAX, self.queues.send(Drain)).await.is_err() {
-            tracing::warn!("held polls are not all answered");
-        }
-        join_all(self.handles.iter().map(|handle| handle.stop(true))).await;
-        match timeout(CLOSE_MAX, self.store.send(Close)).await {
-            Ok(Ok(Ok(_))) => {}
-            Ok(Ok(Err(error))) => tracing::error!(%error, "closed without a checkpoint"),
-            Ok(Err(error)) => tracing::error!(%error, "the store is gone"),
-            Err(_) => tracing::error!("the store does not close"),
-        }
     }
 }
 
@@ -343,8 +292,7 @@ impl Core {
             queues: self.queues,
             _housekeeping: self.housekeeping,
             log,
-            liveness: self.liveness,
-            stop: StopSignal::default(),
+            watch: Watch::new(self.liveness),
             threads: self.threads,
             lock,
         })
@@ -394,6 +342,7 @@ fn http_state(
         health: core.health.clone(),
         log: log.clone(),
         clock: Arc::clone(&parts.clock),
+        timeouts: parts.timeouts,
     };
     let environment: &Environment = &loaded.environment;
     HttpState::new(http_parts, HttpSettings::new(&loaded.config, environment))

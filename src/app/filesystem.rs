@@ -62,9 +62,8 @@ fn number_of(root: &Path) -> Result<Option<u64>, StartError> {
         path: root.to_owned(),
         source: error.into(),
     })?;
-    // Some numbers have the highest of 32 bits set and come sign-extended.
-    let number = u64::from_ne_bytes(i64::from(found.f_type).to_ne_bytes());
-    Ok(Some(number & 0xffff_ffff))
+    // Numbers with the highest of 32 bits set come sign-extended.
+    Ok(u64::try_from(found.f_type & 0xffff_ffff).ok())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::{Actor, Addr, Arbiter, ArbiterHandle, Context};
 
 use crate::domain::{Clock, SystemClock};
+use crate::http::Timeouts;
 
 /// What differs between the real process, a test and a simulation.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub struct Parts {
     pub arbiters: Arbiters,
     /// How often what is done by the clock is done.
     pub intervals: Intervals,
+    /// How slow a client may be.
+    pub timeouts: Timeouts,
 }
 
 impl Default for Parts {
@@ -24,6 +27,7 @@ impl Default for Parts {
             clock: Arc::new(SystemClock),
             arbiters: Arbiters::Own,
             intervals: Intervals::default(),
+            timeouts: Timeouts::default(),
         }
     }
 }

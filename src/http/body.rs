@@ -1,7 +1,5 @@
 //! Reading a body: bounded in size, in time, and in what all bodies together may hold.
 
-use std::time::Duration;
-
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::web::{Bytes, BytesMut, Payload};
@@ -11,7 +9,6 @@ use super::error::ApiError;
 use super::limits::Share;
 use super::state::HttpState;
 
-const BODY_MAX: Duration = Duration::from_secs(30);
 const MIB: usize = 1024 * 1024;
 /// Room that is made at once for a body of declared length; a longer one grows as it comes.
 const RESERVED_MAX: usize = 64 * 1024;
@@ -75,7 +72,7 @@ pub(super) async fn read(
     }
     let room = declared.unwrap_or_default().min(RESERVED_MAX);
     let reading = collect(payload, state, limit, BytesMut::with_capacity(room));
-    match tokio::time::timeout(BODY_MAX, reading).await {
+    match tokio::time::timeout(state.parts.timeouts.body, reading).await {
         Ok(result) => result,
         Err(_) => Err(ApiError::RequestTimeout),
     }

@@ -14,6 +14,7 @@ mod fields;
 mod guard;
 mod ingress;
 mod limits;
+mod readiness;
 mod registrations;
 mod server;
 mod settings;
@@ -25,7 +26,7 @@ use actix_web::{HttpResponse, Resource};
 
 use self::error::ApiError;
 
-pub use self::server::{Listener, serve};
+pub use self::server::{Listener, Timeouts, serve};
 pub use self::settings::HttpSettings;
 pub use self::state::{HttpParts, HttpState, Phase};
 
@@ -74,7 +75,8 @@ fn api(config: &mut ServiceConfig) {
                 .route(web::post().to(registrations::add_binding))
                 .route(web::delete().to(registrations::delete_binding)),
         )
-        .service(at("/rooms", "PUT").route(web::put().to(registrations::put_rooms)));
+        .service(at("/rooms", "PUT").route(web::put().to(registrations::put_rooms)))
+        .service(at("/ready", "GET").route(web::get().to(readiness::ready)));
     config.service(scope);
 }
 

@@ -12,8 +12,6 @@ use actix_web::{App, HttpServer};
 use super::state::HttpState;
 use super::{Routes, admission, configure};
 
-/// A head that is slower than this is answered 408, without a body.
-const HEAD_MAX: Duration = Duration::from_secs(10);
 /// Longer than the idle time of common load balancers, so that the gateway is not the one that
 /// closes a connection that they are about to use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -22,6 +20,24 @@ const DISCONNECT_MAX: Duration = Duration::from_secs(2);
 /// What a stop waits for: appends in progress.
 const SHUTDOWN_SECONDS: u64 = 5;
 const BACKLOG: u32 = 1_024;
+
+/// How slow a client may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// A head that is slower is answered 408, without a body.
+    pub head: Duration,
+    /// A body that is slower is answered 408, and the connection ends.
+    pub body: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+        }
+    }
+}
 
 /// A bound listener and what it answers.
 #[derive(Debug)]
@@ -46,10 +62,10 @@ pub fn serve(listener: Listener, state: &Data<HttpState>) -> io::Result<Server> 
         routes,
         workers,
     } = listener;
-    let state = state.clone();
+    let shared = state.clone();
     let app = move || {
         App::new()
-            .app_data(state.clone())
+            .app_data(shared.clone())
             .wrap(from_fn(admission::count_open))
             .configure(move |config| configure(config, routes))
     };
@@ -58,7 +74,7 @@ pub fn serve(listener: Listener, state: &Data<HttpState>) -> io::Result<Server> 
         .backlog(BACKLOG)
         .tcp_nodelay(true)
         .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_MAX)
+        .client_request_timeout(state.parts.timeouts.head)
         .client_disconnect_timeout(DISCONNECT_MAX)
         // A caller that hung up must be noticed: its fetch must not be handed anything.
         .h1_allow_half_closed(false)

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::counters::IngressCounters;
 use super::limits::Budget;
+use super::server::Timeouts;
 use super::settings::HttpSettings;
 use crate::actors::{Queues, Store, StoreHealth};
 use crate::domain::Clock;
@@ -38,6 +39,8 @@ pub struct HttpParts {
     pub log: EventLog,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How slow a client may be.
+    pub timeouts: Timeouts,
 }
 
 /// Shared by all workers of both listeners.

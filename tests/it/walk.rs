@@ -71,13 +71,7 @@ fn what_was_stored_is_there_after_a_restart() {
 fn stopping_answers_a_held_fetch() {
     let mut gateway = TestGateway::start();
     let held = gateway.fetch_call("laptop", &json!({"wait": 25})).spawn();
-    crate::support::gateway::wait_until("the lease", || {
-        gateway
-            .fetch_call("laptop", &json!({"peer": "rival", "run": "r"}))
-            .send()
-            .status
-            == 409
-    });
+    gateway.wait_for_lease("laptop");
     gateway.stop();
     let answer = held.join().unwrap();
     assert_eq!(answer.assert(200)["deliveries"], json!([]));

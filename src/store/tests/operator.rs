@@ -5,37 +5,67 @@ use serde_json::json;
 use super::support::{
     DAY, SECOND, TestStore, about, in_thread, instance, names, record, registration, subject,
 };
-use crate::domain::{Role, Seq, Timestamp};
+use crate::domain::{EventId, Provider, Role, Seq, Timestamp};
 use crate::store::{
-    Appended, ClaimsReleased, Expire, OperatorRelease, Position, PutClaim, Redrive, Redriven,
-    Replay, Selection,
+    Appended, DeadSelection, EventSelection, Expire, OperatorRelease, Period, Position, PutClaim,
+    Redrive, Redriven, Released, Replay, SubjectFilter,
 };
 
 const ISSUE: &str = "github:octo/repo#1";
 
-fn redrive(selection: Selection) -> Redrive {
+fn redrive(selection: DeadSelection) -> Redrive {
     Redrive {
         selection,
-        after: Position::default(),
+        after: Position::START,
         dry_run: false,
     }
 }
 
-fn replay(selection: Selection, onto: &str) -> Replay {
+fn the_delivery(seq: i64) -> DeadSelection {
+    DeadSelection {
+        seqs: vec![Seq(seq)],
+        ..DeadSelection::default()
+    }
+}
+
+fn on_subject(work_item: &str) -> DeadSelection {
+    DeadSelection {
+        subject: SubjectFilter::Is(subject(work_item)),
+        ..DeadSelection::default()
+    }
+}
+
+fn replay(selection: EventSelection, onto: &str) -> Replay {
     Replay {
         selection,
         instance: instance(onto),
-        after: Position::default(),
+        after: Position::START,
         dry_run: false,
     }
 }
 
-fn release(who: &str, role: Option<Role>, dry_run: bool) -> OperatorRelease {
+fn the_event(id: i64) -> EventSelection {
+    EventSelection {
+        events: vec![EventId(id)],
+        ..EventSelection::default()
+    }
+}
+
+fn events_of(work_item: &str) -> EventSelection {
+    EventSelection {
+        subject: SubjectFilter::Is(subject(work_item)),
+        ..EventSelection::default()
+    }
+}
+
+fn release_claims(who: &str) -> OperatorRelease {
     OperatorRelease {
         instance: instance(who),
-        subject: subject(ISSUE),
-        role,
-        dry_run,
+        lease: false,
+        claims: true,
+        actors: false,
+        subject: None,
+        dry_run: false,
     }
 }
 
@@ -52,22 +82,25 @@ fn with_dead(count: usize) -> TestStore {
     store
 }
 
-fn deliveries(made: u64) -> Redriven {
-    Redriven {
-        deliveries: made,
-        ..Redriven::default()
-    }
+/// What a piece did: deliveries made, events held, what was skipped.
+fn counted(done: &Redriven) -> (usize, u64, u64) {
+    (done.deliveries.len(), done.held, done.skipped)
 }
 
 #[test]
 fn a_redriven_delivery_is_a_new_row_that_names_the_old_one() {
     let mut store = with_dead(1);
-    let (done, events) = store.recorded(redrive(Selection::Delivery(Seq(1))));
-    assert_eq!(done, deliveries(1));
+    let (done, events) = store.recorded(redrive(the_delivery(1)));
+    assert_eq!(counted(&done), (1, 0, 0));
+    let made = &done.deliveries[0];
+    assert_eq!(
+        (made.seq, made.event, made.redrive_of),
+        (Some(Seq(2)), EventId(1), Some(Seq(1)))
+    );
     assert_eq!(names(&events), ["subject.routed", "gateway.operator"]);
     assert_eq!(
         record(&events, "gateway.operator"),
-        json!({"verb": "redrive", "target": "delivery 1", "changed": 1})
+        json!({"verb": "redrive", "target": "dead deliveries 1", "changed": 1})
     );
     assert_eq!(
         store.texts(
@@ -83,20 +116,14 @@ fn a_redriven_delivery_is_a_new_row_that_names_the_old_one() {
 #[test]
 fn a_row_is_replaced_once() {
     let mut store = with_dead(1);
-    store.write(redrive(Selection::Delivery(Seq(1))));
-    assert_eq!(
-        store.write(redrive(Selection::Delivery(Seq(1)))),
-        deliveries(0)
-    );
+    store.write(redrive(the_delivery(1)));
+    let again = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&again), (0, 0, 1));
     store.kill_first("a@ann/r1");
-    assert_eq!(
-        store.write(redrive(Selection::Delivery(Seq(1)))),
-        deliveries(0)
-    );
-    assert_eq!(
-        store.write(redrive(Selection::Subject(subject(ISSUE)))),
-        deliveries(1)
-    );
+    let again = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&again), (0, 0, 1));
+    let done = store.write(redrive(on_subject(ISSUE)));
+    assert_eq!(counted(&done), (1, 0, 0));
     assert_eq!(
         store.texts("SELECT redrive_of FROM deliveries ORDER BY seq"),
         ["0", "1", "2"]
@@ -106,7 +133,7 @@ fn a_row_is_replaced_once() {
 #[test]
 fn an_outcome_for_the_old_row_settles_the_new_one() {
     let mut store = with_dead(1);
-    store.write(redrive(Selection::Delivery(Seq(1))));
+    store.write(redrive(the_delivery(1)));
     store.commit("a@ann/r1", &[(1, "delivered")]);
     assert_eq!(store.states(), [0, 0, 2, 0, 0]);
 }
@@ -114,8 +141,8 @@ fn an_outcome_for_the_old_row_settles_the_new_one() {
 #[test]
 fn a_subject_is_redriven_in_the_order_of_its_events() {
     let mut store = with_dead(3);
-    let selection = Selection::Subject(subject("github:OCTO/Repo#1"));
-    assert_eq!(store.write(redrive(selection)), deliveries(3));
+    let done = store.write(redrive(on_subject("github:OCTO/Repo#1")));
+    assert_eq!(counted(&done), (3, 0, 0));
     let fetched = store.fetch("a@ann/r1", &[]);
     let order: Vec<_> = fetched
         .deliveries
@@ -129,38 +156,81 @@ fn a_subject_is_redriven_in_the_order_of_its_events() {
 }
 
 #[test]
-fn a_time_range_means_when_they_died() {
+fn what_is_given_narrows_together() {
     let mut store = with_dead(2);
     let died = store.texts("SELECT ended_at_ms FROM deliveries ORDER BY seq");
     let [first, second] = [0, 1].map(|row| Timestamp(died[row].parse::<i64>().unwrap()));
-    let between = |since, until| redrive(Selection::Between(since, until));
-    assert_eq!(store.write(between(Timestamp(0), first)), deliveries(0));
-    assert_eq!(store.write(between(first, second)), deliveries(1));
+    let all = DeadSelection::default;
+    let between = |since, until| DeadSelection {
+        died: Period { since, until },
+        ..all()
+    };
+    let of_queue = |name| DeadSelection {
+        instance: Some(instance(name)),
+        ..all()
+    };
+    let unassigned = DeadSelection {
+        subject: SubjectFilter::Unassigned,
+        ..all()
+    };
+    let wrong_queue = DeadSelection {
+        seqs: vec![Seq(1), Seq(2)],
+        ..of_queue("b")
+    };
+    for (selection, expected) in [
+        (all(), (2, 0, 0)),
+        (of_queue("a"), (2, 0, 0)),
+        (of_queue("nobody"), (0, 0, 0)),
+        (on_subject("github:octo/repo#2"), (0, 0, 0)),
+        (unassigned, (0, 0, 0)),
+        (wrong_queue, (0, 0, 2)),
+        (between(Timestamp(0), first), (0, 0, 0)),
+        (between(first, second), (1, 0, 0)),
+        (between(first, second.plus(1)), (2, 0, 0)),
+    ] {
+        let what = format!("{selection:?}");
+        let dry_run = true;
+        let done = store.write(Redrive {
+            dry_run,
+            ..redrive(selection)
+        });
+        assert_eq!(counted(&done), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_selection_is_recorded_in_words() {
+    let mut store = with_dead(1);
+    let selection = DeadSelection {
+        seqs: vec![Seq(1)],
+        instance: Some(instance("a")),
+        died: Period {
+            since: Timestamp(0),
+            ..Period::default()
+        },
+        ..on_subject(ISSUE)
+    };
+    let (_, events) = store.recorded(redrive(selection));
     assert_eq!(
-        store.write(between(first, second.plus(1))),
-        deliveries(1),
-        "the other one"
+        record(&events, "gateway.operator")["target"],
+        "dead deliveries 1 of a on loop-github-octo-repo-1 since 1970-01-01T00:00:00.000Z"
     );
 }
 
 #[test]
 fn a_redrive_goes_to_todays_consumers() {
     let mut store = with_dead(1);
-    store.write(release("a", None, false));
+    store.write(release_claims("a"));
     store.claim("b", ISSUE);
-    assert_eq!(
-        store.write(redrive(Selection::Delivery(Seq(1)))),
-        deliveries(1)
-    );
+    let done = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&done), (1, 0, 0));
     assert_eq!(store.queue("b"), [1]);
     assert_eq!(
         store.texts("SELECT redrive_of FROM deliveries ORDER BY seq"),
         ["0", "1"]
     );
-    assert_eq!(
-        store.write(redrive(Selection::Delivery(Seq(1)))),
-        deliveries(0)
-    );
+    let again = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&again), (0, 0, 1));
 }
 
 #[test]
@@ -172,27 +242,41 @@ fn who_has_handled_it_or_has_it_still_gets_no_second_copy() {
     store.append(about(ISSUE, "g1"));
     store.kill_first("a@ann/r1");
     store.settle_all("b@bob/r1");
-    assert_eq!(
-        store.write(redrive(Selection::Delivery(Seq(1)))),
-        deliveries(1)
-    );
+    let done = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&done), (1, 0, 0));
     assert_eq!(store.queue("a"), [1]);
     assert_eq!(store.queue("c"), [1]);
 }
 
 #[test]
+fn two_dead_rows_of_one_event_are_replaced_one_each() {
+    let mut store = TestStore::new();
+    store.claim("a", ISSUE);
+    store.claim("b", ISSUE);
+    store.append(about(ISSUE, "g1"));
+    store.kill_first("a@ann/r1");
+    store.kill_first("b@bob/r1");
+    let done = store.write(redrive(on_subject(ISSUE)));
+    assert_eq!(counted(&done), (2, 0, 0));
+    assert_eq!(
+        store.texts("SELECT instance_id || ' ' || redrive_of FROM deliveries ORDER BY seq"),
+        ["1 0", "2 0", "1 1", "2 2"]
+    );
+}
+
+#[test]
 fn without_a_consumer_a_redriven_event_is_held_until_there_is_one() {
     let mut store = with_dead(1);
-    store.write(release("a", None, false));
-    let done = store.write(redrive(Selection::Delivery(Seq(1))));
-    assert_eq!((done.deliveries, done.held), (0, 1));
+    store.write(release_claims("a"));
+    let done = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&done), (0, 1, 0));
     assert_eq!(
         store.number("SELECT value FROM counters WHERE name = 'held'"),
         1
     );
-    let again = store.write(redrive(Selection::Delivery(Seq(1))));
-    assert_eq!((again.held, again.skipped), (0, 1));
-    store.claim("a", ISSUE);
+    let again = store.write(redrive(the_delivery(1)));
+    assert_eq!(counted(&again), (0, 0, 1));
+    store.claim("a@ann", ISSUE);
     assert_eq!(store.queue("a"), [1]);
     assert_eq!(
         store.texts("SELECT redrive_of FROM deliveries ORDER BY seq"),
@@ -206,16 +290,18 @@ fn a_dry_run_counts_and_changes_nothing() {
     let before = store.texts("SELECT state || ' ' || replaced FROM deliveries ORDER BY seq");
     let dry = Redrive {
         dry_run: true,
-        ..redrive(Selection::Subject(subject(ISSUE)))
+        ..redrive(on_subject(ISSUE))
     };
     let (done, events) = store.recorded(dry);
-    assert_eq!((done, events.len()), (deliveries(2), 0));
+    assert_eq!((counted(&done), events.len()), ((2, 0, 0), 0));
+    assert_eq!(done.deliveries[1].seq, None);
+    assert_eq!(done.deliveries[1].redrive_of, Some(Seq(2)));
     let dry = Replay {
         dry_run: true,
-        ..replay(Selection::Subject(subject(ISSUE)), "nobody-yet")
+        ..replay(events_of(ISSUE), "nobody-yet")
     };
     let (done, events) = store.recorded(dry);
-    assert_eq!((done, events.len()), (deliveries(2), 0));
+    assert_eq!((counted(&done), events.len()), ((2, 0, 0), 0));
     let after = store.texts("SELECT state || ' ' || replaced FROM deliveries ORDER BY seq");
     assert_eq!(before, after);
     assert_eq!(store.number("SELECT count(*) FROM instances"), 1);
@@ -226,30 +312,32 @@ fn much_work_is_done_in_pieces() {
     let mut store = TestStore::new();
     store.claim("a", ISSUE);
     store.append_all((0..1_200).map(|number| about(ISSUE, &format!("g{number}"))));
-    for verb in ["redrive", "replay"] {
+    for verb in ["redrive", "replay", "replay a subject"] {
         store.run(
             "UPDATE deliveries SET state = 3, ended_at_ms = 5 WHERE state = 0; DELETE FROM lanes;
              UPDATE instances SET backlog = 0",
         );
-        let (mut after, mut made) = (Some(Position::default()), Vec::new());
-        let range = Selection::Between(Timestamp(0), Timestamp(i64::MAX));
-        while let Some(position) = after {
-            let done = if verb == "redrive" {
-                store.write(Redrive {
-                    after: position,
-                    ..redrive(range.clone())
-                })
-            } else {
-                store.write(Replay {
-                    after: position,
-                    ..replay(range.clone(), "a")
-                })
+        let (mut next, mut made) = (Some(Position::START), Vec::new());
+        while let Some(after) = next {
+            let done = match verb {
+                "redrive" => store.write(Redrive {
+                    after,
+                    ..redrive(DeadSelection::default())
+                }),
+                "replay" => store.write(Replay {
+                    after,
+                    ..replay(EventSelection::default(), "a")
+                }),
+                _ => store.write(Replay {
+                    after,
+                    ..replay(events_of(ISSUE), "a")
+                }),
             };
-            made.push(done.deliveries);
-            after = done.next;
+            made.push(done.deliveries.len());
+            next = done.next;
         }
         assert_eq!(made, [500, 500, 200], "{verb}");
-        assert_eq!(store.queue("a").len(), 1_200);
+        assert_eq!(store.queue("a"), (1..=1_200).collect::<Vec<_>>());
     }
 }
 
@@ -260,11 +348,11 @@ fn a_replay_goes_to_the_named_instance_whatever_it_claims() {
     store.append(about(ISSUE, "g1"));
     store.append(about("github:octo/repo#2", "g2"));
     store.settle_all("a@ann/r1");
-    let (done, events) = store.recorded(replay(Selection::Subject(subject(ISSUE)), "b"));
-    assert_eq!(done, deliveries(1));
+    let (done, events) = store.recorded(replay(events_of(ISSUE), "b"));
+    assert_eq!(counted(&done), (1, 0, 0));
     assert_eq!(
         record(&events, "gateway.operator")["target"],
-        "loop-github-octo-repo-1 onto b"
+        "events on loop-github-octo-repo-1 onto b"
     );
     assert_eq!(store.queue("b"), [1]);
     assert_eq!(store.queue("a"), [0; 0]);
@@ -278,9 +366,12 @@ fn a_replay_onto_an_instance_that_settled_it_names_that_row() {
     store.claim("a", ISSUE);
     store.append(about(ISSUE, "g1"));
     store.settle_all("a@ann/r1");
-    for (made, what) in [(1, "once"), (0, "waiting already: not twice")] {
-        let done = store.write(replay(Selection::Delivery(Seq(1)), "a"));
-        assert_eq!((done.deliveries, done.skipped), (made, 1 - made), "{what}");
+    for (expected, what) in [
+        ((1, 0, 0), "once"),
+        ((0, 0, 1), "waiting already: not twice"),
+    ] {
+        let done = store.write(replay(the_event(1), "a"));
+        assert_eq!(counted(&done), expected, "{what}");
         assert_eq!(store.queue("a"), [1]);
     }
     store.commit("a@ann/r1", &[(1, "delivered")]);
@@ -290,7 +381,7 @@ fn a_replay_onto_an_instance_that_settled_it_names_that_row() {
         "a repeat about the settled row says nothing of the new one"
     );
     store.settle_all("a@ann/r1");
-    store.write(replay(Selection::Delivery(Seq(1)), "a"));
+    store.write(replay(the_event(1), "a"));
     assert_eq!(
         store.texts("SELECT redrive_of FROM deliveries ORDER BY seq"),
         ["0", "1", "2"]
@@ -305,9 +396,8 @@ fn a_replay_takes_held_events_and_leaves_what_has_no_payload_or_no_subject() {
     store.write(Expire { wal_bytes: 0 });
     store.append(about(ISSUE, "held"));
     store.append(in_thread("1.1", "unresolved"));
-    let everything = Selection::Between(Timestamp(0), Timestamp(i64::MAX));
-    let done = store.write(replay(everything, "b"));
-    assert_eq!((done.deliveries, done.skipped), (1, 2));
+    let done = store.write(replay(EventSelection::default(), "b"));
+    assert_eq!(counted(&done), (1, 0, 2));
     assert_eq!(store.queue("b"), [2]);
     assert_eq!(
         store.number("SELECT value FROM counters WHERE name = 'held'"),
@@ -317,27 +407,56 @@ fn a_replay_takes_held_events_and_leaves_what_has_no_payload_or_no_subject() {
 }
 
 #[test]
-fn a_released_claim_is_recorded_with_the_verb() {
+fn what_a_gone_instance_holds_is_taken_from_it() {
     let mut store = TestStore::new();
-    store.write(registration("a@ann/r1", &[]));
-    store.write(PutClaim {
-        role: Role::Reviewer,
-        ..super::support::claim("a@ann", ISSUE)
+    store.write(registration("a@ann/r1", &[(Provider::GitHub, "octocat")]));
+    for role in [Role::Reviewer, Role::Driver] {
+        store.write(PutClaim {
+            role,
+            ..super::support::claim("a@ann", ISSUE)
+        });
+    }
+    store.claim("a@ann", "github:octo/repo#2");
+    let everything = OperatorRelease {
+        lease: true,
+        actors: true,
+        ..release_claims("a")
+    };
+    let dry = OperatorRelease {
+        dry_run: true,
+        ..everything.clone()
+    };
+    let (lease, claims, actors) = (true, 3, 1);
+    let all = Released {
+        lease,
+        claims,
+        actors,
+    };
+    assert_eq!(store.write(dry), all);
+    store.refused(registration("a@bob/r1", &[]));
+    let (one, events) = store.recorded(OperatorRelease {
+        subject: Some(subject(ISSUE)),
+        ..release_claims("a")
     });
-    store.write(super::support::claim("a@ann", ISSUE));
-    let counted = |claims| ClaimsReleased { claims };
-    assert_eq!(store.write(release("a", None, true)), counted(2));
-    assert_eq!(store.number("SELECT count(*) FROM claims"), 2);
-    let (done, events) = store.recorded(release("a", Some(Role::Driver), false));
-    assert_eq!(done, counted(1));
-    assert_eq!(names(&events), ["gateway.released", "gateway.operator"]);
-    assert_eq!(store.write(release("nobody", None, false)), counted(0));
+    assert_eq!((one.lease, one.claims, one.actors), (false, 2, 0));
+    assert_eq!(
+        names(&events),
+        ["gateway.released", "gateway.released", "gateway.operator"]
+    );
+    let (rest, events) = store.recorded(everything);
+    assert_eq!(rest, Released { claims: 1, ..all });
+    assert_eq!(
+        record(&events, "gateway.operator"),
+        json!({"verb": "release", "target": "lease, claims, actors of a", "changed": 3})
+    );
+    store.write(registration("a@bob/r1", &[(Provider::GitHub, "octocat")]));
+    assert_eq!(store.write(release_claims("nobody")), Released::default());
 }
 
 #[test]
 fn a_redriven_event_can_be_revived_no_more() {
     let mut store = with_dead(1);
-    store.write(redrive(Selection::Delivery(Seq(1))));
+    store.write(redrive(the_delivery(1)));
     store.clock.advance(SECOND);
     assert!(matches!(
         store.append(about(ISSUE, "g0")),

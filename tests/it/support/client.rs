@@ -52,6 +52,16 @@ impl Call {
             .body(body.to_string())
     }
 
+    /// The same request to another target.
+    pub(crate) fn retarget(&mut self, target: &str) {
+        target.clone_into(&mut self.target);
+    }
+
+    /// The body that [`Call::send`] sends.
+    pub(crate) fn sent_body(&self) -> &[u8] {
+        &self.body
+    }
+
     fn has(&self, name: &str) -> bool {
         let is_it = |(known, _): &(String, String)| known.eq_ignore_ascii_case(name);
         self.headers.iter().any(is_it)

@@ -5,9 +5,11 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use actix_web::web::Data;
 use serde_json::{Value, json};
 use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
+use the_loop_gateway::http::{HttpState, Timeouts};
 use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
 
@@ -29,6 +31,7 @@ const VARIABLES: [(&str, &str); 3] = [
 pub(crate) struct TestGateway {
     pub(crate) port: u16,
     pub(crate) ingress_port: u16,
+    http: Data<HttpState>,
     stop: StopHandle,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
@@ -54,6 +57,7 @@ impl TestGateway {
         Ok(Self {
             port: running.port,
             ingress_port: running.ingress_port,
+            http: running.http,
             stop: running.stop,
             thread: Some(running.thread),
             config,
@@ -67,6 +71,7 @@ impl TestGateway {
         let running = run(self.config.clone()).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
+        self.http = running.http;
         self.stop = running.stop;
         self.thread = Some(running.thread);
     }
@@ -86,6 +91,11 @@ impl TestGateway {
         if let Some(thread) = self.thread.take() {
             self.ask_to_stop();
             assert_eq!(thread.join().unwrap(), Stopped::InOrder);
+            assert_eq!(
+                self.http.in_progress(),
+                (0, 0),
+                "requests or polls left over"
+            );
         }
     }
 
@@ -115,6 +125,11 @@ impl TestGateway {
 
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.api("GET", path, &Value::Null)
+    }
+
+    /// A request of the API without a body.
+    pub(crate) fn get_with(&self, method: &str, path: &str) -> Reply {
+        self.api(method, path, &Value::Null)
     }
 
     /// A signed GitHub delivery.
@@ -180,6 +195,22 @@ impl TestGateway {
         self.fetch_call(instance, more).send().assert(200)
     }
 
+    /// Waits until exactly so many polls are held.
+    pub(crate) fn wait_for_held(&self, count: u64) {
+        wait_until(&format!("{count} held polls"), || {
+            self.http.in_progress().1 == count
+        });
+    }
+
+    /// Waits until a fetch of this name has reached the store.
+    pub(crate) fn wait_for_lease(&self, instance: &str) {
+        // Without a peer: refused while a lease is live, and takes none.
+        let commit = json!({"instance": instance, "commit": []});
+        wait_until(&format!("a lease of {instance}"), || {
+            self.api("POST", "/commit", &commit).status == 409
+        });
+    }
+
     // What it left on the disk.
 
     /// The records of the event log so far, those named, after a restart-free flush.
@@ -232,6 +263,7 @@ impl Drop for TestGateway {
 struct Running {
     port: u16,
     ingress_port: u16,
+    http: Data<HttpState>,
     stop: StopHandle,
     thread: JoinHandle<Stopped>,
 }
@@ -244,7 +276,8 @@ fn run(config: GatewayConfig) -> Result<Running, StartError> {
             match Gateway::build(&loaded, &parts()) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
-                    sender.send(Ok((ports, gateway.stop_handle()))).unwrap();
+                    let handles = (gateway.http(), gateway.stop_handle());
+                    sender.send(Ok((ports, handles))).unwrap();
                     gateway.run_until_stopped().await
                 }
                 Err(error) => {
@@ -254,10 +287,11 @@ fn run(config: GatewayConfig) -> Result<Running, StartError> {
             }
         })
     });
-    let ((port, ingress_port), stop) = receiver.recv().unwrap()?;
+    let ((port, ingress_port), (http, stop)) = receiver.recv().unwrap()?;
     Ok(Running {
         port,
         ingress_port: ingress_port.unwrap_or(port),
+        http,
         stop,
         thread,
     })
@@ -277,6 +311,10 @@ fn parts() -> Parts {
         intervals: Intervals {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),
+        },
+        timeouts: Timeouts {
+            head: Duration::from_secs(2),
+            body: Duration::from_secs(2),
         },
         ..Parts::default()
     }
