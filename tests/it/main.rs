@@ -6,5 +6,6 @@
 mod abuse;
 mod cli;
 mod http_edges;
+mod slack_socket;
 mod support;
 mod walk;
