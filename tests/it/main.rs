@@ -20,6 +20,7 @@ mod corpus;
 mod http_edges;
 mod queue_semantics;
 mod scenarios;
+mod slack_socket;
 mod support;
 mod views;
 mod walk;
