@@ -102,7 +102,7 @@ const SMALL: [&str; 18] = [
     // The newest of something, read from the end of its index as far as LIMIT says.
     "SCAN rooms USING INDEX rooms_by_use",
     "SCAN bindings USING INDEX bindings_by_use",
-    "SCAN slack_marks USING INDEX slack_marks_by_activity",
+    "SCAN slack_marks USING COVERING INDEX slack_marks_by_activity",
     // After the clock was set back: what waits, and what is in hand.
     "SCAN lanes USING INDEX lanes_waiting_by_due",
     "SCAN deliveries USING INDEX deliveries_in_hand",
