@@ -17,6 +17,7 @@ mod abuse;
 mod api_edges;
 mod cli;
 mod http_edges;
+mod providers;
 mod support;
 mod views;
 mod walk;
