@@ -324,6 +324,10 @@ impl Api {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
     use super::*;
 
     #[test]
@@ -381,12 +385,72 @@ mod tests {
 
     #[actix_rt::test]
     async fn where_nobody_listens_the_gateway_is_down() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0")
+        let free = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap();
         let api = Api::new(BaseUrl::of_listener(&free)).unwrap();
         let error = api.get("/").await.unwrap_err();
         assert!(matches!(error, ApiError::Down { .. }), "{error}");
+    }
+
+    /// Answers one request after the other, each with the next of these bodies, and keeps the
+    /// request lines.
+    fn answering(bodies: &'static [&'static str]) -> (BaseUrl, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = BaseUrl::of_listener(&listener.local_addr().unwrap());
+        let thread = std::thread::spawn(move || {
+            let answer_next = |body: &&str| {
+                let (stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let request = lines.next().unwrap();
+                lines.find(String::is_empty).unwrap();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}", body.len());
+                write!(&stream, "{head}\r\nconnection: close\r\n\r\n{body}").unwrap();
+                request
+            };
+            bodies.iter().map(answer_next).collect()
+        });
+        (base, thread)
+    }
+
+    #[actix_rt::test]
+    async fn all_pages_of_a_list_are_read_in_order() {
+        let (base, thread) = answering(&[
+            r#"{"queues": [{"instance": "a"}, {"instance": "b"}], "next": "b/&="}"#,
+            r#"{"queues": [{"instance": "c"}]}"#,
+        ]);
+        let rows = Api::new(base)
+            .unwrap()
+            .get_all("/queues", "queues")
+            .await
+            .unwrap();
+        let names: Vec<&str> = rows
+            .iter()
+            .filter_map(|row| row["instance"].as_str())
+            .collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(
+            thread.join().unwrap(),
+            [
+                "GET /queues?limit=1000 HTTP/1.1",
+                "GET /queues?limit=1000&after=b%2F%26%3D HTTP/1.1"
+            ]
+        );
+    }
+
+    #[actix_rt::test]
+    async fn a_list_without_its_rows_is_no_gateways() {
+        let (base, thread) = answering(&["{}"]);
+        let error = Api::new(base)
+            .unwrap()
+            .get_all("/queues", "queues")
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, ApiError::Foreign { status: 200, .. }),
+            "{error}"
+        );
+        thread.join().unwrap();
     }
 }

@@ -9,6 +9,7 @@ use super::file::Rows;
 use super::list::{List, ListOptions};
 use super::shown::{NONE, Times, count, number, plain};
 use super::table::{Column, TableRow};
+use crate::domain::Subject;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +20,7 @@ Examples:
 A subject is listed while it has a claimant, a backlog, a dead delivery or a held event. It is
 unattended when it is claimed and has a backlog, and none of its instances fetched for an hour.
 Held events wait for somebody to claim the subject or to register their actor. The row
-`unassigned` gathers events that name no work item.
+`unassigned` counts all of them, and what waits without a work item.
 
 When the gateway of the config is down, the rows come from its file, read only.";
 
@@ -145,16 +146,24 @@ fn listed(items: impl Iterator<Item = String>) -> String {
 }
 
 fn summary(rows: &[Row]) -> String {
-    if rows.is_empty() {
+    let named = || rows.iter().filter(|row| row.subject != Subject::UNASSIGNED);
+    let sum = |of: fn(&Row) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
+    // The row `unassigned` counts every held event, also those that are in the row of a subject.
+    let held_by_name = named().fold(0, |sum: u64, row| sum.saturating_add(row.held));
+    let held = rows
+        .iter()
+        .fold(held_by_name, |most, row| most.max(row.held));
+    let subjects = u64::try_from(named().count()).unwrap_or(u64::MAX);
+    let (waiting, dead) = (sum(Row::depth), sum(|row| row.dead));
+    if subjects == 0 && [waiting, held, dead] == [0, 0, 0] {
         return "no subject: nothing is claimed, and nothing waits".to_owned();
     }
-    let sum = |of: fn(&Row) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
     let of_all = format!(
         "{}, {} waiting, {} held, {} dead",
-        count(sum(|_| 1), "subject", "subjects"),
-        count(sum(Row::depth), "delivery", "deliveries"),
-        count(sum(|row| row.held), "event", "events"),
-        number(sum(|row| row.dead)),
+        count(subjects, "subject", "subjects"),
+        count(waiting, "delivery", "deliveries"),
+        count(held, "event", "events"),
+        number(dead),
     );
     let unattended = sum(|row| u64::from(row.unattended));
     if unattended == 0 {
@@ -181,7 +190,7 @@ mod tests {
                 "oldestAgeSeconds": 4000},
                {"instance": "spare", "depth": 1, "oldestReceivedAt": "2026-10-18T15:00:00.000Z",
                 "oldestAgeSeconds": 42.5}],
-             "dead": 1, "held": 0, "unattended": true},
+             "dead": 1, "held": 1, "unattended": true},
             {"subject": "unassigned", "workItem": null, "claimants": [], "queues": [],
              "dead": 0, "held": 3, "unattended": false}]"#,
         )
@@ -196,7 +205,7 @@ mod tests {
         assert_eq!(
             shown.cells.join(" | "),
             "loop-github-octo-repo-15 | github:octo/repo#15 | laptop (driver), spare (reviewer) | \
-             2 for laptop, 1 for spare | 1 h ago | 0 | 1 | unattended"
+             2 for laptop, 1 for spare | 1 h ago | 1 | 1 | unattended"
         );
         assert!(shown.alarming);
         let shown = rows[1].shown(times);
@@ -211,9 +220,12 @@ mod tests {
     fn the_summary_says_in_words_that_a_subject_is_unattended() {
         assert_eq!(
             summary(&rows()),
-            "2 subjects, 3 deliveries waiting, 3 events held, 1 dead\n\
+            "1 subject, 3 deliveries waiting, 3 events held, 1 dead\n\
              1 subject is unattended: none of the claiming instances fetched for an hour"
         );
         assert!(summary(&[]).starts_with("no subject"));
+        let mut rest = rows().split_off(1);
+        rest[0].held = 0;
+        assert!(summary(&rest).starts_with("no subject"));
     }
 }

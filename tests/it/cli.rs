@@ -235,6 +235,16 @@ fn without_a_config_it_runs_on_loopback_says_what_to_do_next_and_stops_when_told
 }
 
 #[test]
+fn a_second_gateway_on_the_same_state_is_refused_and_names_the_first() {
+    let home = Home::new();
+    let (running, _url) = started(&home);
+    let second = home.run(&["run"]);
+    assert_eq!(second.code, Some(1));
+    let process = format!("(process {})", running.process());
+    assert!(second.err.contains(&process), "{}", second.err);
+}
+
+#[test]
 fn a_sample_is_stored_and_seen_in_the_lists_of_the_running_and_of_the_stopped_gateway() {
     let home = Home::new();
     let (running, url) = started(&home);

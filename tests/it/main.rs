@@ -16,8 +16,11 @@
 mod abuse;
 mod api_edges;
 mod cli;
+mod corpus;
 mod http_edges;
 mod providers;
+mod queue_semantics;
+mod scenarios;
 mod support;
 mod views;
 mod walk;

@@ -6,6 +6,8 @@
 mod onward;
 mod story;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,7 @@ Examples:
 Needs no configuration and leaves nothing behind: the state is in a temporary directory that is
 removed at the end.";
 
+const OWNER_ONLY: u32 = 0o700;
 const INSTANCE: &str = "laptop";
 const PEER: &str = "try-peer";
 const RUN: &str = "try-run";
@@ -113,6 +116,7 @@ impl Try {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
         let scratch = tempfile::Builder::new()
             .prefix("the-loop-gateway-try-")
+            .permissions(Permissions::from_mode(OWNER_ONLY))
             .tempdir()
             .map_err(Failure::Scratch)?;
         let told = Context::wait_for(self.tell(scratch.path(), context));

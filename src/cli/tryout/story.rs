@@ -81,7 +81,7 @@ impl<'a> Story<'a> {
         self.tell(
             after,
             &format!(
-                "woken      the held request got delivery {seq}: event {id}, {kind} {text:?} on \
+                "woken      (since the sending) the held request got delivery {seq}: event {id}, {kind} {text:?} on \
                  {work_item}, attempt {attempt}"
             ),
         );

@@ -75,6 +75,11 @@ impl Home {
 }
 
 impl Running {
+    /// The number of the process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next line of standard output that holds a text.
     pub(crate) fn line_with(&self, text: &str) -> String {
         loop {

@@ -1,6 +1,8 @@
 //! The production build on a free port, in a directory of its own.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
 use the_loop_gateway::store::verify;
 
+use super::clock::MovedClock;
 use super::{Call, Reply};
 
 pub(crate) const GITHUB_SECRET: &str = "github-secret-of-the-tests";
@@ -33,8 +36,10 @@ const VARIABLES: [(&str, &str); 3] = [
 pub(crate) struct TestGateway {
     pub(crate) port: u16,
     pub(crate) ingress_port: u16,
-    http: Data<HttpState>,
+    pub(crate) clock: Arc<MovedClock>,
+    comments: AtomicU64,
     stop: StopHandle,
+    http: Data<HttpState>,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
     directory: tempfile::TempDir,
@@ -55,12 +60,15 @@ impl TestGateway {
     }
 
     fn over(directory: tempfile::TempDir, config: GatewayConfig) -> Result<Self, StartError> {
-        let running = run(config.clone())?;
+        let clock = Arc::new(MovedClock::default());
+        let running = run(config.clone(), &clock)?;
         Ok(Self {
             port: running.port,
             ingress_port: running.ingress_port,
-            http: running.http,
+            clock,
+            comments: AtomicU64::new(0),
             stop: running.stop,
+            http: running.http,
             thread: Some(running.thread),
             config,
             directory,
@@ -70,7 +78,7 @@ impl TestGateway {
     /// Stops it and starts it again over the same files.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let running = run(self.config.clone()).unwrap();
+        let running = run(self.config.clone(), &self.clock).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
@@ -80,7 +88,7 @@ impl TestGateway {
 
     /// Tries to start a second gateway over the same files.
     pub(crate) fn second(&self) -> Option<StartError> {
-        run(self.config.clone()).err()
+        run(self.config.clone(), &self.clock).err()
     }
 
     /// Asks it to stop, without waiting.
@@ -90,8 +98,15 @@ impl TestGateway {
 
     /// Stops it in good order.
     pub(crate) fn stop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        if self.thread.is_some() {
             self.ask_to_stop();
+            self.wait_for_stop();
+        }
+    }
+
+    /// Waits until it has stopped in good order, after it was asked to.
+    pub(crate) fn wait_for_stop(&mut self) {
+        if let Some(thread) = self.thread.take() {
             assert_eq!(thread.join().unwrap(), Stopped::InOrder);
             assert_eq!(
                 self.http.in_progress(),
@@ -147,6 +162,20 @@ impl TestGateway {
             .body(body)
     }
 
+    /// Sends a comment on `octo/repo#<number>` with ids of its own; `guid-<n>` is its delivery id.
+    #[track_caller]
+    pub(crate) fn comment(&self, number: u64) -> u64 {
+        let id = self.comments.fetch_add(1, Ordering::Relaxed) + 1;
+        self.comment_again(number, id).send().assert(202);
+        id
+    }
+
+    /// The comment that [`TestGateway::comment`] sent with this id, once more.
+    pub(crate) fn comment_again(&self, number: u64, id: u64) -> Call {
+        let body = comment_on(number, id, "go on");
+        self.github("issue_comment", &format!("guid-{id}"), &body)
+    }
+
     /// A signed Jira delivery.
     pub(crate) fn jira(&self, id: &str, body: &str) -> Call {
         Call::new(self.ingress_port, "POST", "/jira-webhook")
@@ -158,7 +187,7 @@ impl TestGateway {
 
     /// A request of Slack, signed now.
     pub(crate) fn slack(&self, route: &str, content_type: &str, body: &str) -> Call {
-        let now = jiff::Timestamp::now().as_second();
+        let now = self.clock.now().0.div_euclid(1000);
         Call::new(self.ingress_port, "POST", &format!("/slack/{route}"))
             .header("X-Slack-Request-Timestamp", now)
             .header(
@@ -272,12 +301,13 @@ struct Running {
     thread: JoinHandle<Stopped>,
 }
 
-fn run(config: GatewayConfig) -> Result<Running, StartError> {
+fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartError> {
     let (sender, receiver) = channel();
+    let parts = parts(clock);
     let thread = std::thread::spawn(move || {
         actix_rt::System::new().block_on(async move {
             let loaded = loaded(config);
-            match Gateway::build(&loaded, &parts()) {
+            match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
                     let handles = (gateway.http(), gateway.stop_handle());
@@ -310,8 +340,9 @@ fn loaded(config: GatewayConfig) -> LoadedConfig {
     }
 }
 
-fn parts() -> Parts {
+fn parts(clock: &Arc<MovedClock>) -> Parts {
     Parts {
+        clock: Arc::<MovedClock>::clone(clock),
         intervals: Intervals {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),

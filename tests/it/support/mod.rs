@@ -6,7 +6,11 @@
 )]
 
 pub(crate) mod client;
+pub(crate) mod clock;
+pub(crate) mod consumer;
 pub(crate) mod gateway;
+pub(crate) mod store;
 
 pub(crate) use client::{Call, Reply};
+pub(crate) use consumer::Consumer;
 pub(crate) use gateway::{TestGateway, comment_on};
