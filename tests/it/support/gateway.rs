@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use actix_web::web::Data;
 use serde_json::{Value, json};
-use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
+use the_loop_gateway::app::{
+    Gateway, Intervals, LiveSettings, Parts, StartError, StopHandle, Stopped,
+};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
 use the_loop_gateway::domain::{Clock, SystemClock};
 use the_loop_gateway::http::{HttpState, Timeouts};
@@ -40,6 +42,7 @@ pub(crate) struct TestGateway {
     comments: AtomicU64,
     stop: StopHandle,
     http: Data<HttpState>,
+    live: LiveSettings,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
     directory: tempfile::TempDir,
@@ -69,6 +72,7 @@ impl TestGateway {
             comments: AtomicU64::new(0),
             stop: running.stop,
             http: running.http,
+            live: running.live,
             thread: Some(running.thread),
             config,
             directory,
@@ -82,6 +86,7 @@ impl TestGateway {
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
+        self.live = running.live;
         self.stop = running.stop;
         self.thread = Some(running.thread);
     }
@@ -94,6 +99,17 @@ impl TestGateway {
     /// Asks it to stop, without waiting.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.stop("test");
+    }
+
+    /// Puts a changed configuration in force, as a reload does.
+    pub(crate) fn reload(&mut self, change: impl FnOnce(&mut GatewayConfig)) {
+        change(&mut self.config);
+        let (live, config) = (self.live.clone(), self.config.clone());
+        let applied = std::thread::spawn(move || {
+            let loaded = loaded(config);
+            actix_rt::System::new().block_on(async move { live.apply(&loaded).await })
+        });
+        applied.join().unwrap().unwrap();
     }
 
     /// Stops it in good order.
@@ -297,6 +313,7 @@ struct Running {
     port: u16,
     ingress_port: u16,
     http: Data<HttpState>,
+    live: LiveSettings,
     stop: StopHandle,
     thread: JoinHandle<Stopped>,
 }
@@ -310,7 +327,11 @@ fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartE
             match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
-                    let handles = (gateway.http(), gateway.stop_handle());
+                    let handles = (
+                        gateway.http(),
+                        gateway.live_settings(),
+                        gateway.stop_handle(),
+                    );
                     sender.send(Ok((ports, handles))).unwrap();
                     gateway.run_until_stopped().await
                 }
@@ -321,11 +342,12 @@ fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartE
             }
         })
     });
-    let ((port, ingress_port), (http, stop)) = receiver.recv().unwrap()?;
+    let ((port, ingress_port), (http, live, stop)) = receiver.recv().unwrap()?;
     Ok(Running {
         port,
         ingress_port: ingress_port.unwrap_or(port),
         http,
+        live,
         stop,
         thread,
     })
