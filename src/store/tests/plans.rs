@@ -111,11 +111,14 @@ fn no_statement_reads_a_table_from_end_to_end() {
     for Planned { sql, steps } in plans {
         // The newest seen keys, by their numbers.
         let skips_a_few = sql.contains("OFFSET");
+        // The first rows of an index, in its order.
+        let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE"));
+        let ends_at_limit = sql.contains("LIMIT") && !sql.contains("WHERE") && !sorts;
         for step in steps.iter().filter(|step| step.starts_with("SCAN")) {
             let is_small = SMALL.contains(&step.as_str())
                 || step.starts_with("SCAN pragma_")
                 || step.starts_with("SCAN i USING COVERING INDEX sqlite_autoindex_instances_");
-            assert!(is_small || skips_a_few, "{step}: {sql}");
+            assert!(is_small || skips_a_few || ends_at_limit, "{step}: {sql}");
         }
     }
 }
