@@ -58,10 +58,16 @@ fn collect_folder(folder: &Path, found: &mut Vec<String>) {
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() && name != "tests" {
             collect_folder(&path, found);
-        } else if name.ends_with(".rs") && name != "verify.rs" && name != "testing.rs" {
+        } else if is_shipped(name) {
             collect(&std::fs::read_to_string(&path).unwrap(), found);
         }
     }
+}
+
+/// Verification reads everything, and tests may.
+fn is_shipped(name: &str) -> bool {
+    let is_left_out = ["verify.rs", "testing.rs"].contains(&name) || name.ends_with("_tests.rs");
+    name.ends_with(".rs") && !is_left_out
 }
 
 fn collect(source: &str, found: &mut Vec<String>) {
