@@ -26,10 +26,12 @@
 
 pub mod actors;
 pub mod app;
+pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod domain;
 pub mod http;
+pub mod outbound;
 pub mod providers;
 pub mod store;
 pub mod telemetry;

@@ -1,5 +1,7 @@
 //! What the benchmarks share: a load of ready-made requests, percentiles, the disk's own speed.
 
+pub mod api;
+pub mod gateway;
 pub mod load;
 pub mod payloads;
 

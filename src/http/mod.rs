@@ -5,6 +5,7 @@
 
 mod admission;
 mod api_request;
+mod board;
 mod body;
 mod consume;
 mod counters;
@@ -12,6 +13,7 @@ mod envelope;
 mod error;
 mod fields;
 mod guard;
+mod health;
 mod ingress;
 mod limits;
 mod operator;
@@ -20,6 +22,7 @@ mod registrations;
 mod server;
 mod settings;
 mod state;
+mod views;
 
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
@@ -27,6 +30,7 @@ use actix_web::{HttpResponse, Resource};
 
 use self::error::ApiError;
 
+pub use self::board::IngressBoard;
 pub use self::server::{Listener, Timeouts, serve};
 pub use self::settings::HttpSettings;
 pub use self::state::{HttpParts, HttpState, Phase};
@@ -80,7 +84,15 @@ fn api(config: &mut ServiceConfig) {
         .service(at("/operator/redrive", "POST").route(web::post().to(operator::redrive)))
         .service(at("/operator/replay", "POST").route(web::post().to(operator::replay)))
         .service(at("/operator/release", "POST").route(web::post().to(operator::release)))
-        .service(at("/ready", "GET").route(web::get().to(readiness::ready)));
+        .service(at("/ready", "GET").route(web::get().to(readiness::ready)))
+        .service(at("/health", "GET").route(web::get().to(health::health)))
+        .service(at("/subjects", "GET").route(web::get().to(views::subjects)))
+        .service(at("/queues", "GET").route(web::get().to(views::queues)))
+        .service(at("/instances", "GET").route(web::get().to(views::instances)))
+        .service(at("/events", "GET").route(web::get().to(views::events)))
+        .service(at("/events/{id}", "GET").route(web::get().to(views::event)))
+        .service(at("/events/{id}/payload", "GET").route(web::get().to(views::payload)))
+        .service(at("/dead", "GET").route(web::get().to(views::dead)));
     config.service(scope);
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::board::{CountersSeen, IngressBoard};
 use super::counters::IngressCounters;
 use super::limits::Budget;
 use super::server::Timeouts;
@@ -50,6 +51,8 @@ pub struct HttpState {
     pub(super) body_bytes: Budget,
     pub(super) long_polls: Budget,
     pub(super) counters: IngressCounters,
+    pub(super) board: IngressBoard,
+    pub(super) counters_seen: CountersSeen,
     settings: RwLock<Arc<HttpSettings>>,
     phase: AtomicU8,
 }
@@ -72,6 +75,8 @@ impl HttpState {
             body_bytes: Budget::new(settings.body_bytes_max),
             long_polls: Budget::new(settings.long_polls_max),
             counters: IngressCounters::default(),
+            board: IngressBoard::default(),
+            counters_seen: CountersSeen::default(),
             settings: RwLock::new(Arc::new(settings)),
             phase: AtomicU8::new(code_of(Phase::Starting)),
         }
@@ -108,6 +113,12 @@ impl HttpState {
             1 => Phase::Serving,
             _ => Phase::Draining,
         }
+    }
+
+    /// Where adapters say how they stand.
+    #[must_use]
+    pub fn board(&self) -> IngressBoard {
+        self.board.clone()
     }
 
     /// Requests in progress and held polls, for tests that nothing is left over.

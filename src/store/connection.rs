@@ -22,6 +22,9 @@ const READERS: u32 = 4;
 const READER_WAIT: Duration = Duration::from_secs(5);
 const STATEMENTS_CACHED: usize = 128;
 
+/// A connection that views read on.
+pub type ReadConnection = Connection;
+
 /// A pool of query-only connections for the views.
 pub type ReadPool = r2d2::Pool<SqliteConnectionManager>;
 

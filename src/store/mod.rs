@@ -35,7 +35,7 @@ pub mod views;
 mod writer;
 
 pub use append::{Append, Appended};
-pub use connection::{ReadPool, open_reader, open_readers, open_writer};
+pub use connection::{ReadConnection, ReadPool, open_reader, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{

@@ -1,6 +1,8 @@
 //! The gateway as a whole, over HTTP and real files. One executable: linking it many times would
 //! take longer than all its tests.
 
+// Clippy lets helpers unwrap only where it sees that they are tests' own.
+#![cfg(test)]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -13,9 +15,11 @@
 
 mod abuse;
 mod api_edges;
+mod cli;
 mod corpus;
 mod http_edges;
 mod queue_semantics;
 mod scenarios;
 mod support;
+mod views;
 mod walk;

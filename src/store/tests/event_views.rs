@@ -7,7 +7,7 @@ use super::support::{
     DAY, HOUR, SECOND, TestStore, about, by, event, in_thread, instance, subject,
 };
 use crate::store::views::{self, EventFilter, EventState, PageRequest, ViewError};
-use crate::store::{DeadSelection, Expire, Period, Position, Redrive, Replay, SubjectFilter};
+use crate::store::{DeadSelection, Expire, Position, Redrive, Replay, SubjectFilter};
 
 const ISSUE: &str = "github:octo/repo#1";
 
@@ -26,6 +26,12 @@ fn a_position_of_another_list_is_told_apart_from_a_fault() {
     }
 }
 
+fn filter(narrow: impl FnOnce(&mut EventFilter)) -> EventFilter {
+    let mut filter = EventFilter::default();
+    narrow(&mut filter);
+    filter
+}
+
 #[test]
 fn the_filters_of_events_narrow_together() {
     let mut store = TestStore::new();
@@ -42,88 +48,30 @@ fn the_filters_of_events_narrow_together() {
     third.received_at = store.now();
     store.append(third);
     store.append(in_thread("1.1", "m1"));
-    let any = EventFilter::default;
     let second_at = store.now();
     let is = |work_item| SubjectFilter::Is(subject(work_item));
     for (filter, expected) in [
-        (any(), vec![3, 2, 4, 1]),
+        (filter(|_| {}), vec![3, 2, 4, 1]),
+        (filter(|f| f.subject = is(ISSUE)), vec![2, 1]),
         (
-            EventFilter {
-                subject: is(ISSUE),
-                ..any()
-            },
-            vec![2, 1],
-        ),
-        (
-            EventFilter {
-                subject: is("github:OCTO/REPO#1"),
-                kind: Some("issues".to_owned()),
-                ..any()
-            },
-            vec![2],
-        ),
-        (
-            EventFilter {
-                subject: SubjectFilter::Unassigned,
-                ..any()
-            },
+            filter(|f| f.subject = SubjectFilter::Unassigned),
             vec![3, 4],
         ),
+        (filter(|f| f.kind = Some("issues".to_owned())), vec![2]),
+        (filter(|f| f.state = Some(EventState::Held)), vec![3]),
+        (filter(|f| f.state = Some(EventState::Grace)), vec![4]),
+        (filter(|f| f.state = Some(EventState::Routed)), vec![2, 1]),
+        (filter(|f| f.instance = Some(instance("a"))), vec![2, 1]),
+        (filter(|f| f.instance = Some(instance("nobody"))), vec![]),
+        (filter(|f| f.received.since = second_at), vec![3, 2]),
+        (filter(|f| f.received.until = second_at), vec![4, 1]),
         (
-            EventFilter {
-                state: Some(EventState::Held),
-                ..any()
-            },
-            vec![3],
-        ),
-        (
-            EventFilter {
-                state: Some(EventState::Grace),
-                ..any()
-            },
-            vec![4],
-        ),
-        (
-            EventFilter {
-                state: Some(EventState::Routed),
-                kind: Some("issue_comment".to_owned()),
-                ..any()
-            },
-            vec![1],
-        ),
-        (
-            EventFilter {
-                instance: Some(instance("a")),
-                ..any()
-            },
-            vec![2, 1],
-        ),
-        (
-            EventFilter {
-                instance: Some(instance("nobody")),
-                ..any()
-            },
-            vec![],
-        ),
-        (
-            EventFilter {
-                received: Period {
-                    since: second_at,
-                    ..Period::default()
-                },
-                ..any()
-            },
-            vec![3, 2],
-        ),
-        (
-            EventFilter {
-                received: Period {
-                    until: second_at,
-                    ..Period::default()
-                },
-                subject: is(ISSUE),
-                ..any()
-            },
+            filter(|f| {
+                f.subject = is("github:OCTO/REPO#1");
+                f.kind = Some("issue_comment".to_owned());
+                f.state = Some(EventState::Routed);
+                f.received.until = second_at;
+            }),
             vec![1],
         ),
     ] {

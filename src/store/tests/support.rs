@@ -187,7 +187,9 @@ impl TestStore {
         rows.map(|value| match value.unwrap() {
             rusqlite::types::Value::Text(text) => text,
             rusqlite::types::Value::Integer(number) => number.to_string(),
-            other => panic!("neither text nor number: {other:?}"),
+            other @ (rusqlite::types::Value::Null
+            | rusqlite::types::Value::Real(_)
+            | rusqlite::types::Value::Blob(_)) => panic!("neither text nor number: {other:?}"),
         })
         .collect()
     }
