@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::{Message, Recipient};
-use serde::Serialize;
 
 use crate::domain::{CallerToken, CommitItem, Identity, InstanceName, Millis, PeerId};
 use crate::store::{Checkpointed, CommitOutcomes, Committed, Fetched, Settings, StoreError, Write};
@@ -74,8 +73,7 @@ impl Message for Observe {
 }
 
 /// Why a batch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BatchEnd {
     /// Nothing else waited.
     Drained,
@@ -85,6 +83,19 @@ pub enum BatchEnd {
     BytesMax,
     /// The gateway stops.
     Shutdown,
+}
+
+impl BatchEnd {
+    /// The word shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::WritesMax => "writes-max",
+            Self::BytesMax => "bytes-max",
+            Self::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// How the `StoreActor` does.

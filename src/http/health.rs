@@ -45,9 +45,11 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
     let store_is_ok = state.parts.health.is_ok();
     let log_is_ok = state.parts.log.is_healthy();
     let ingresses = ingresses(&state);
-    let is_at_fault = |word: &&str| matches!(*word, "missing-secret" | "failed");
+    let is_at_fault = ingresses
+        .values()
+        .any(|word| matches!(*word, "missing-secret" | "failed"));
     let health = Health {
-        ok: store_is_ok && log_is_ok && !ingresses.values().any(|word| is_at_fault(&word)),
+        ok: store_is_ok && log_is_ok && !is_at_fault,
         version: env!("CARGO_PKG_VERSION"),
         slack: Slack {
             socket: socket_word(ingresses.get("slack-socket").copied()),
@@ -63,7 +65,7 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
 }
 
 /// The routes by the settings in force, everything else by what its adapter said last.
-fn ingresses(state: &HttpState) -> BTreeMap<String, &'static str> {
+pub(super) fn ingresses(state: &HttpState) -> BTreeMap<String, &'static str> {
     let settings = state.settings();
     let mut found = state.board.all();
     for (name, door) in [
@@ -85,7 +87,7 @@ fn socket_word(state: Option<&str>) -> &'static str {
 }
 
 /// The counters as they are, or as they were when the store last answered in time.
-async fn counters(state: &HttpState) -> HealthCounters {
+pub(super) async fn counters(state: &HttpState) -> HealthCounters {
     let readers = state.parts.readers.clone();
     let look = actix_web::web::block(move || {
         let connection = readers.get().ok()?;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::client::{Call, Reply, connect};
 use crate::support::{TestGateway, comment_on};

@@ -18,6 +18,7 @@ mod api_edges;
 mod cli;
 mod corpus;
 mod http_edges;
+mod providers;
 mod queue_semantics;
 mod scenarios;
 mod support;
