@@ -15,6 +15,7 @@
 
 mod abuse;
 mod api_edges;
+mod bad_input;
 mod cli;
 mod corpus;
 mod http_edges;

@@ -43,9 +43,15 @@ impl Call {
         reason = "a test writes a number or a text, whichever it has"
     )]
     pub(crate) fn header(mut self, name: &str, value: impl ToString) -> Self {
+        self = self.without(name);
+        self.headers.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Takes a header away.
+    pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        self.headers.push((name.to_owned(), value.to_string()));
         self
     }
 
