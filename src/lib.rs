@@ -28,6 +28,7 @@ pub mod actors;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod devkit;
 pub mod digest;
 pub mod domain;
 pub mod http;

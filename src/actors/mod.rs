@@ -5,6 +5,7 @@ mod liveness;
 pub mod messages;
 mod queue;
 mod queue_registry;
+pub mod slack_socket;
 mod store;
 mod store_health;
 #[cfg(test)]
@@ -14,8 +15,8 @@ pub use actix::MailboxError;
 pub use housekeeping::{HousekeepingActor, HousekeepingParts};
 pub use liveness::{Alive, Liveness};
 pub use messages::{
-    Close, Commit, Drain, Fetch, FetchAnswer, Observe, PollEnd, QueueError, ReplaceSettings,
-    StoreState, Submit, WakeThrough,
+    Close, Commit, Drain, Fetch, FetchAnswer, IngressChanged, IngressState, Observe, PollEnd,
+    QueueError, Redeclare, ReplaceSettings, StopIngress, StoreState, Submit, WakeThrough,
 };
 pub use queue::StoreDoor;
 pub use queue_registry::QueueRegistryActor;

@@ -8,6 +8,7 @@ use actix_web::web::Data;
 use serde::Serialize;
 
 use super::state::HttpState;
+use crate::actors::IngressState;
 use crate::store::views::{self, HealthCounters};
 
 /// How long the counters are waited for; the last ones known are good enough then.
@@ -18,7 +19,7 @@ const COUNTERS_MAX: Duration = Duration::from_secs(1);
 struct Health {
     ok: bool,
     version: &'static str,
-    ingresses: BTreeMap<String, &'static str>,
+    ingresses: BTreeMap<String, IngressState>,
     slack: Slack,
     store: Store,
     event_log: EventLog,
@@ -47,7 +48,7 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
     let ingresses = ingresses(&state);
     let is_at_fault = ingresses
         .values()
-        .any(|word| matches!(*word, "missing-secret" | "failed"));
+        .any(|state| matches!(state, IngressState::MissingSecret | IngressState::Failed));
     let health = Health {
         ok: store_is_ok && log_is_ok && !is_at_fault,
         version: env!("CARGO_PKG_VERSION"),
@@ -65,7 +66,7 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
 }
 
 /// The routes by the settings in force, everything else by what its adapter said last.
-pub(super) fn ingresses(state: &HttpState) -> BTreeMap<String, &'static str> {
+pub(super) fn ingresses(state: &HttpState) -> BTreeMap<String, IngressState> {
     let settings = state.settings();
     let mut found = state.board.all();
     for (name, door) in [
@@ -73,16 +74,21 @@ pub(super) fn ingresses(state: &HttpState) -> BTreeMap<String, &'static str> {
         ("jira-webhook", &settings.jira),
         ("slack-http", &settings.slack),
     ] {
-        found.insert(name.to_owned(), door.word());
+        found.insert(name.to_owned(), door.state());
     }
     found
 }
 
-fn socket_word(state: Option<&str>) -> &'static str {
+const fn socket_word(state: Option<IngressState>) -> &'static str {
     match state {
-        Some("up") => "up",
-        Some("disabled") | None => "off",
-        Some(_) => "down",
+        Some(IngressState::Up) => "up",
+        Some(IngressState::Disabled) | None => "off",
+        Some(
+            IngressState::Connecting
+            | IngressState::BackingOff
+            | IngressState::MissingSecret
+            | IngressState::Failed,
+        ) => "down",
     }
 }
 

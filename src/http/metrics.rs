@@ -9,7 +9,7 @@ use super::counters::Counted;
 use super::error::ApiError;
 use super::health;
 use super::state::HttpState;
-use crate::actors::{Observe, StoreState};
+use crate::actors::{IngressState, Observe, StoreState};
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -129,11 +129,11 @@ fn write_ingress(text: &mut Text, state: &HttpState) {
         }
     }
     text.family("ingress_up", "gauge", "1 while an ingress takes events in.");
-    for (ingress, word) in health::ingresses(state) {
+    for (ingress, stands) in health::ingresses(state) {
         text.sample(
             "ingress_up",
             &[("ingress", &ingress)],
-            u8::from(word == "up"),
+            u8::from(stands == IngressState::Up),
         );
     }
 }

@@ -23,6 +23,7 @@ mod http_edges;
 mod providers;
 mod queue_semantics;
 mod scenarios;
+mod slack_socket;
 mod support;
 mod views;
 mod walk;

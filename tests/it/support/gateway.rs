@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use actix_web::web::Data;
 use serde_json::{Value, json};
-use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
+use the_loop_gateway::app::{
+    Gateway, Intervals, LiveSettings, Parts, StartError, StopHandle, Stopped,
+};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
 use the_loop_gateway::domain::Clock;
 use the_loop_gateway::http::{HttpState, Timeouts};
@@ -42,6 +44,7 @@ pub(crate) struct TestGateway {
     is_asked_to_stop: AtomicBool,
     stop: StopHandle,
     http: Data<HttpState>,
+    live: LiveSettings,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
     parts: Parts,
@@ -79,6 +82,7 @@ impl TestGateway {
             is_asked_to_stop: AtomicBool::new(false),
             stop: running.stop,
             http: running.http,
+            live: running.live,
             thread: Some(running.thread),
             config,
             parts,
@@ -93,6 +97,7 @@ impl TestGateway {
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
+        self.live = running.live;
         self.stop = running.stop;
         self.is_asked_to_stop = AtomicBool::new(false);
         self.thread = Some(running.thread);
@@ -108,6 +113,17 @@ impl TestGateway {
         if !self.is_asked_to_stop.swap(true, Ordering::Relaxed) {
             self.stop.stop("test");
         }
+    }
+
+    /// Puts a changed configuration in force, as a reload does.
+    pub(crate) fn reload(&mut self, change: impl FnOnce(&mut GatewayConfig)) {
+        change(&mut self.config);
+        let (live, config) = (self.live.clone(), self.config.clone());
+        let applied = std::thread::spawn(move || {
+            let loaded = loaded(config);
+            actix_rt::System::new().block_on(async move { live.apply(&loaded).await })
+        });
+        applied.join().unwrap().unwrap();
     }
 
     /// Stops it in good order.
@@ -311,6 +327,7 @@ struct Running {
     port: u16,
     ingress_port: u16,
     http: Data<HttpState>,
+    live: LiveSettings,
     stop: StopHandle,
     thread: JoinHandle<Stopped>,
 }
@@ -323,7 +340,11 @@ fn run(config: GatewayConfig, parts: Parts) -> Result<Running, StartError> {
             match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
-                    let handles = (gateway.http(), gateway.stop_handle());
+                    let handles = (
+                        gateway.http(),
+                        gateway.live_settings(),
+                        gateway.stop_handle(),
+                    );
                     sender.send(Ok((ports, handles))).unwrap();
                     gateway.run_until_stopped().await
                 }
@@ -334,11 +355,12 @@ fn run(config: GatewayConfig, parts: Parts) -> Result<Running, StartError> {
             }
         })
     });
-    let ((port, ingress_port), (http, stop)) = receiver.recv().unwrap()?;
+    let ((port, ingress_port), (http, live, stop)) = receiver.recv().unwrap()?;
     Ok(Running {
         port,
         ingress_port: ingress_port.unwrap_or(port),
         http,
+        live,
         stop,
         thread,
     })
