@@ -28,6 +28,7 @@ pub mod actors;
 pub mod config;
 pub mod digest;
 pub mod domain;
+pub mod outbound;
 pub mod providers;
 pub mod store;
 pub mod telemetry;
