@@ -25,7 +25,9 @@
 //! - **I9** Delivery is at least once, in order per work item.
 
 pub mod actors;
+pub mod client;
 pub mod config;
+pub mod devkit;
 pub mod digest;
 pub mod domain;
 pub mod outbound;
