@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use awc::Client;
-use awc::error::SendRequestError;
+use awc::error::{ConnectError, SendRequestError};
 use awc::http::Method;
 use awc::http::header::RETRY_AFTER;
 use serde::Serialize;
@@ -181,13 +181,15 @@ async fn within<T>(
         .unwrap_or_else(|_elapsed| Err(late()))
 }
 
-/// True when the connection was there and broke before an answer came.
+/// True when there was a connection, and it broke before a whole answer came.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the library's list of errors is open"
 )]
-const fn is_broken(error: &SendRequestError) -> bool {
+pub(super) const fn is_broken(error: &SendRequestError) -> bool {
     match error {
+        // The library's name for an end of the connection in place of an answer.
+        SendRequestError::Connect(ConnectError::Disconnected) => true,
         SendRequestError::Connect(_) | SendRequestError::Timeout | SendRequestError::Url(_) => {
             false
         }

@@ -25,18 +25,14 @@ impl Board {
 
     /// Tells of an event.
     pub(super) fn tell(&mut self, event: &Event) {
-        let name = event.name();
-        if event.is_warning() {
-            tracing::warn!(event.name = name, "{event}");
-        } else {
-            tracing::info!(event.name = name, "{event}");
-        }
-        let Some(listener) = &mut self.listener else {
-            return;
-        };
-        let told = std::panic::catch_unwind(AssertUnwindSafe(|| listener(event)));
+        log(event);
+        let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            if let Some(listener) = &mut self.listener {
+                listener(event);
+            }
+        }));
         if told.is_err() {
-            tracing::error!(event.name = name, "the listener of events panicked");
+            tracing::error!("the listener of events panicked");
         }
     }
 
@@ -78,6 +74,14 @@ impl Board {
         self.tell(&Event::Stopped { why: why.clone() });
         self.status
             .send_modify(|status| set_state(status, State::Off { why }));
+    }
+}
+
+fn log(event: &Event) {
+    if event.is_warning() {
+        tracing::warn!(event.name = event.name(), "{event}");
+    } else {
+        tracing::info!(event.name = event.name(), "{event}");
     }
 }
 

@@ -12,7 +12,7 @@ use super::board::{Board, Listener};
 use super::desk::Bounds;
 use super::handle::Client;
 use super::peer::{self, PeerError, PeerFile};
-use super::session::{Parts, Session, Settings};
+use super::session::{Command, Parts, Session, Settings};
 use super::status::{Event, State, Status};
 use super::wire::{Actors, Registration};
 use super::{BackOff, GatewayUrl, Handler};
@@ -36,6 +36,14 @@ pub enum StartError {
     /// There is no HTTP client.
     #[error("{0}")]
     Http(String),
+}
+
+/// What a started client holds on to.
+struct Life {
+    peer_file: PeerFile,
+    run: RunId,
+    commands: mpsc::Receiver<Command>,
+    board: watch::Sender<Status>,
 }
 
 /// What a client is to be; see [`Client::builder`].
@@ -207,10 +215,17 @@ impl ClientBuilder {
         let run = peer::new_run()?;
         let (commands, asked) = mpsc::channel(COMMANDS_MAX);
         let (board, status) = watch::channel(self.first_status(&peer_file));
+        let life = Life {
+            peer_file,
+            run,
+            commands: asked,
+            board,
+        };
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let work = move || {
+            let tell_ready = |is_ready| drop(ready.send(is_ready));
             let system = actix_rt::System::new();
-            system.block_on(self.live(peer_file, run, make, asked, board, ready));
+            system.block_on(self.live(life, make, tell_ready));
         };
         let named = std::thread::Builder::new().name("gateway-client".to_owned());
         drop(named.spawn(work).map_err(StartError::Thread)?);
@@ -223,35 +238,32 @@ impl ClientBuilder {
 
     async fn live<H: Handler>(
         self,
-        peer_file: PeerFile,
-        run: RunId,
+        life: Life,
         make: impl FnOnce() -> H,
-        commands: mpsc::Receiver<super::session::Command>,
-        board: watch::Sender<Status>,
-        ready: std::sync::mpsc::SyncSender<Result<(), String>>,
+        tell_ready: impl FnOnce(Result<(), String>),
     ) {
         let identity = Identity {
             instance: self.instance,
-            peer: Some(peer_file.peer().clone()),
-            run: Some(run),
+            peer: Some(life.peer_file.peer().clone()),
+            run: Some(life.run),
         };
         let api = match Api::new(self.url, identity, self.patience) {
             Ok(api) => api,
-            Err(why) => return drop(ready.send(Err(why.to_string()))),
+            Err(why) => return tell_ready(Err(why.to_string())),
         };
-        drop(ready.send(Ok(())));
+        tell_ready(Ok(()));
         let mut session = Session::new(Parts {
             settings: self.settings,
             api,
             handler: make(),
             actors: self.actors,
-            commands,
-            board: Board::new(board, self.listener),
+            commands: life.commands,
+            board: Board::new(life.board, self.listener),
         });
         session.publish(self.registrations);
         let (end, board) = session.run().await;
         // Whoever waits for the end may start the next client at once.
-        drop(peer_file);
+        drop(life.peer_file);
         board.end(end);
     }
 

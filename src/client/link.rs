@@ -139,8 +139,8 @@ mod tests {
 
     fn rest_of(link: &mut Link, now: Instant) -> Duration {
         match link.phase(now) {
-            Phase::Resting(until) => until - now,
-            other => panic!("{other:?}"),
+            Phase::Resting(until) => until.saturating_duration_since(now),
+            awake @ (Phase::Registering | Phase::Online) => panic!("{awake:?}"),
         }
     }
 

@@ -170,6 +170,10 @@ impl<H: Handler> Session<H> {
             }
             self.begin_fetch(now);
         }
+        if self.desk.has_unsent() {
+            let soon = later(now, self.settings.linger);
+            self.report_at.get_or_insert(soon);
+        }
         self.begin_errand(now);
     }
 
@@ -233,9 +237,6 @@ impl<H: Handler> Session<H> {
             Some(TargetChange::Up { target }) => self.board.tell(&Event::TargetUp { target }),
             None => {}
         }
-        if self.desk.has_unsent() && self.report_at.is_none() {
-            self.report_at = Some(later(now, self.settings.linger));
-        }
     }
 
     fn begin_fetch(&mut self, now: Instant) {
@@ -275,11 +276,8 @@ impl<H: Handler> Session<H> {
     }
 
     fn take_outcomes(&mut self) -> Vec<CommitItem> {
-        let outcomes = self.desk.take_outcomes(OUTCOMES_MAX);
-        if !self.desk.has_unsent() {
-            self.report_at = None;
-        }
-        outcomes
+        self.report_at = None;
+        self.desk.take_outcomes(OUTCOMES_MAX)
     }
 
     fn begin_errand(&mut self, now: Instant) {

@@ -225,11 +225,10 @@ impl fmt::Display for Event {
                 f,
                 "a newer process with the same peer file took over ({by}); this one stops"
             ),
-            Self::Forgotten { seqs } => write!(
-                f,
-                "{} outcomes were forgotten: the gateway never handed those deliveries out",
-                seqs.len()
-            ),
+            Self::Forgotten { seqs } => {
+                f.write_str("outcomes forgotten, because the gateway never handed them out:")?;
+                seqs.iter().try_for_each(|seq| write!(f, " {seq}"))
+            }
             Self::TargetDown { target, advice } => {
                 write!(
                     f,
@@ -248,7 +247,7 @@ impl fmt::Display for End {
             Self::Stopped { unconfirmed: 0 } => f.write_str("stopped, everything is committed"),
             Self::Stopped { unconfirmed } => write!(
                 f,
-                "stopped, {unconfirmed} outcomes could not be committed: those deliveries come again"
+                "stopped; outcomes not committed, whose deliveries come again: {unconfirmed}"
             ),
             Self::Superseded { by } => write!(f, "stopped: a newer process took over ({by})"),
             Self::Broken { why } => write!(f, "stopped: {why}"),

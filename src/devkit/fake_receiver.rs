@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_each_request_as_the_receiver_was_seen_to() {
+    fn it_answers_each_delivery_as_the_receiver_was_seen_to() {
         let receiver = FakeReceiver::start(Some(SECRET)).unwrap();
         let good = b"{\"a\":1}";
         for (target, signature, body, answer) in [
@@ -319,6 +319,11 @@ mod tests {
                 "{target} {signature}"
             );
         }
+    }
+
+    #[test]
+    fn it_knows_its_health_and_no_other_path_or_method() {
+        let receiver = FakeReceiver::start(Some(SECRET)).unwrap();
         for (request, answer) in [
             ("GET /health HTTP/1.1\r\n\r\n", "HTTP/1.0 200 OK"),
             ("GET /healthz/ HTTP/1.1\r\n\r\n", "HTTP/1.0 200 OK"),
