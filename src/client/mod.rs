@@ -48,6 +48,7 @@
 //!
 //! Must not know the gateway's insides: everything goes through its HTTP API.
 
+mod answers;
 mod api;
 mod backoff;
 mod board;

@@ -20,9 +20,9 @@ use super::api::{Api, Fault};
 use super::board::Board;
 use super::desk::{Bounds, Desk, TargetChange};
 use super::link::{Link, Phase};
-use super::registrations::{CallError, Registrations, Reply, Sent};
+use super::registrations::{Registrations, Reply, Sent};
 use super::slot::Slot;
-use super::status::{End, Event, Refusal};
+use super::status::{End, Event};
 use super::stop::{Stage, Stop, StopReason};
 use super::wire::{Actors, Committed, FetchRequest, Fetched, Registration, Routed};
 use super::{BackOff, Delivery, Handled, Handler};
@@ -32,7 +32,6 @@ use crate::domain::{CommitItem, Seq};
 const OUTCOMES_MAX: usize = 500;
 /// A sleep that is always cut short by something.
 const LONG: Duration = Duration::from_secs(3600);
-const RENEWALS_A_LEASE: u32 = 3;
 
 /// How a client behaves.
 #[derive(Debug, Clone)]
@@ -69,23 +68,23 @@ pub(super) struct Session<H> {
     pub(super) fetch: Slot<FetchEnd>,
     pub(super) errand: Slot<ErrandEnd>,
     /// The `cursor` of the last answer that brought something.
-    cursor: i64,
+    pub(super) cursor: i64,
     /// When to fetch again, at the earliest.
-    poll_at: Instant,
+    pub(super) poll_at: Instant,
     /// When to renew the lease, if no fetch does.
-    renew_at: Instant,
+    pub(super) renew_at: Instant,
     /// When to report outcomes without waiting for a fetch.
     report_at: Option<Instant>,
     pub(super) stop: Option<Stop>,
     commands: mpsc::Receiver<Command>,
-    board: Board,
+    pub(super) board: Board,
 }
 
 /// How a fetch ended.
 pub(super) struct FetchEnd {
-    sent: Vec<CommitItem>,
-    began: Instant,
-    answer: Result<Fetched, Fault>,
+    pub(super) sent: Vec<CommitItem>,
+    pub(super) began: Instant,
+    pub(super) answer: Result<Fetched, Fault>,
 }
 
 /// How another request ended.
@@ -332,133 +331,8 @@ impl<H: Handler> Session<H> {
         });
     }
 
-    fn take_errand(&mut self, end: ErrandEnd, now: Instant) {
-        match end {
-            ErrandEnd::Registered(sent, answer) => self.take_registered(&sent, answer, now),
-            ErrandEnd::Committed(sent, Ok(committed)) => {
-                self.desk.confirm(&sent);
-                self.board.show_committed(committed.committed);
-                self.renew_later(committed.lease.expires_in, now);
-            }
-            ErrandEnd::Committed(sent, Err(fault)) => {
-                self.desk.keep(&sent);
-                self.take_fault(fault, now);
-            }
-            ErrandEnd::Fetched(end) => self.take_fetched(end, now),
-        }
-    }
-
-    fn take_registered(&mut self, sent: &Sent, answer: Result<Routed, Fault>, now: Instant) {
-        let is_actors = matches!(sent.registration, Registration::Actors(_));
-        match answer {
-            Ok(routed) => {
-                self.registrations.asserted(sent, routed);
-                if is_actors {
-                    self.link.actors_accepted();
-                }
-            }
-            Err(Fault::DuplicateActor(conflicts)) => {
-                let error = CallError::DuplicateActor(conflicts.clone());
-                self.registrations.rejected(sent, error, now);
-                let told = self.link.actors_refused(conflicts);
-                self.tell(told);
-            }
-            Err(Fault::Rejected { code, message }) if is_about_one_request(&code) => {
-                let why = Refusal::Rejected {
-                    code: code.clone(),
-                    message: message.clone(),
-                };
-                let error = CallError::Rejected { code, message };
-                self.registrations.rejected(sent, error, now);
-                self.board.show_claims(self.registrations.claims());
-                self.board.tell(&Event::Refused { why });
-            }
-            Err(fault) => self.take_fault(fault, now),
-        }
-    }
-
-    fn take_fetched(&mut self, end: FetchEnd, now: Instant) {
-        let fetched = match end.answer {
-            Ok(fetched) => fetched,
-            Err(fault) => {
-                self.desk.keep(&end.sent);
-                return self.take_fault(fault, now);
-            }
-        };
-        self.desk.confirm(&end.sent);
-        self.board.show_committed(fetched.committed);
-        self.renew_later(fetched.lease.expires_in, now);
-        let pause = self.pause(&fetched, end.began, now);
-        self.poll_at = later(now, pause);
-        if !fetched.deliveries.is_empty() {
-            self.cursor = fetched.cursor;
-            self.desk.accept(fetched.deliveries);
-        }
-    }
-
-    /// How long to wait before the next fetch.
-    fn pause(&self, fetched: &Fetched, began: Instant, now: Instant) -> Duration {
-        let said = fetched.poll_after();
-        if !fetched.deliveries.is_empty() {
-            return said;
-        }
-        let interval = self.settings.poll_interval;
-        let was_held = now.saturating_duration_since(began) >= interval;
-        if self.settings.long_poll.is_zero() || !was_held {
-            // Also when a wait was asked for and not granted: a gateway that says 0 is no reason
-            // to spin.
-            said.max(interval)
-        } else {
-            said
-        }
-    }
-
-    fn renew_later(&mut self, expires_in: f64, now: Instant) {
-        let granted = Duration::try_from_secs_f64(expires_in).unwrap_or(self.settings.lease);
-        let lease = granted.min(self.settings.lease);
-        self.renew_at = later(now, lease.checked_div(RENEWALS_A_LEASE).unwrap_or(lease));
-    }
-
-    pub(super) fn take_fault(&mut self, fault: Fault, now: Instant) {
-        match fault {
-            Fault::Unreachable { why, retry_after } => {
-                let told = self.link.lost(why, retry_after, now);
-                self.tell(told);
-            }
-            Fault::DuplicateInstance(holder) => {
-                self.desk.drop_waiting();
-                let told = self.link.refused(Refusal::DuplicateInstance(holder), now);
-                self.tell(told);
-            }
-            Fault::Superseded(holder) => {
-                let by = holder.clone();
-                self.begin_stop(StopReason::Superseded(holder), now);
-                return self.board.tell(&Event::Superseded { by });
-            }
-            Fault::CommitUndelivered(seqs) if self.desk.forget(&seqs) > 0 => {
-                return self.board.tell(&Event::Forgotten { seqs });
-            }
-            Fault::CommitUndelivered(_) => {
-                let why = "it refuses outcomes that were not sent".to_owned();
-                let told = self.link.lost(why, None, now);
-                self.tell(told);
-            }
-            Fault::DuplicateActor(conflicts) => {
-                let told = self.link.refused(Refusal::DuplicateActor(conflicts), now);
-                self.tell(told);
-            }
-            Fault::Rejected { code, message } => {
-                let why = Refusal::Rejected { code, message };
-                let told = self.link.refused(why, now);
-                self.tell(told);
-            }
-        }
-        self.give_up_if_reporting();
-        self.disconnect();
-    }
-
     /// Gives up what is under way; whatever it did, it can be done again.
-    fn disconnect(&mut self) {
+    pub(super) fn disconnect(&mut self) {
         self.fetch.clear();
         self.errand.clear();
         self.desk.keep_all();
@@ -466,22 +340,11 @@ impl<H: Handler> Session<H> {
         self.registrations.forget_assertions();
     }
 
-    fn tell(&mut self, event: Option<Event>) {
-        if let Some(event) = event {
-            self.board.tell(&event);
-        }
-    }
-
     fn ended(&self) -> Option<End> {
         let stop = self.stop.as_ref()?;
         let is_done = stop.stage == Stage::Done && self.errand.is_idle();
         is_done.then(|| stop.end(self.desk.unconfirmed()))
     }
-}
-
-/// True for a code that says no to one registration; others say no to the client.
-fn is_about_one_request(code: &str) -> bool {
-    matches!(code, "invalid-field" | "invalid-payload" | "body-too-large")
 }
 
 /// Lets the handler work; a panic is an outcome.
