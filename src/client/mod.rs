@@ -53,6 +53,7 @@ mod api;
 mod backoff;
 mod board;
 mod builder;
+pub mod consume;
 mod delivery;
 mod desk;
 mod handle;
@@ -65,6 +66,7 @@ mod slot;
 mod status;
 mod stop;
 mod url;
+mod views;
 mod wire;
 
 pub use backoff::BackOff;
