@@ -5,4 +5,5 @@
 
 pub mod fake_gateway;
 pub mod fake_receiver;
+pub mod slack;
 pub mod wire;

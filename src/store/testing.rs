@@ -19,7 +19,8 @@ pub(crate) const START: i64 = 1_790_000_000_000;
 pub(crate) struct FakeClock {
     now: AtomicI64,
     began: Instant,
-    run: AtomicI64,
+    run_micros: AtomicI64,
+    step_micros: AtomicI64,
 }
 
 impl FakeClock {
@@ -28,13 +29,20 @@ impl FakeClock {
         Self {
             now: AtomicI64::new(START),
             began: Instant::now(),
-            run: AtomicI64::new(0),
+            run_micros: AtomicI64::new(0),
+            step_micros: AtomicI64::new(0),
         }
     }
 
     pub(crate) fn advance(&self, ms: i64) {
         self.now.fetch_add(ms, Ordering::SeqCst);
-        self.run.fetch_add(ms.max(0), Ordering::SeqCst);
+        let micros = ms.max(0).saturating_mul(1_000);
+        self.run_micros.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    /// Lets every reading of the monotonic time move it: work that takes time.
+    pub(crate) fn take_time(&self, micros_a_reading: i64) {
+        self.step_micros.store(micros_a_reading, Ordering::SeqCst);
     }
 }
 
@@ -44,17 +52,23 @@ impl Clock for FakeClock {
     }
 
     fn instant(&self) -> Instant {
-        self.began + Duration::from_millis(self.run.load(Ordering::SeqCst).unsigned_abs())
+        let step = self.step_micros.load(Ordering::SeqCst);
+        let passed = self.run_micros.fetch_add(step, Ordering::SeqCst);
+        self.began
+            .checked_add(Duration::from_micros(passed.unsigned_abs()))
+            .unwrap()
     }
 }
 
 /// A writer over a file in a temporary folder.
 pub(crate) struct TestStore {
-    pub(crate) dir: tempfile::TempDir,
+    /// Deleted with the store.
+    _directory: tempfile::TempDir,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) writer: Writer,
     pub(crate) events: Vec<crate::telemetry::GatewayEvent>,
     pub(crate) wakes: Vec<String>,
+    /// Steps that SQLite took for the writer.
     steps: Arc<AtomicI64>,
     next: u64,
 }
@@ -65,9 +79,9 @@ impl TestStore {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(FakeClock::new());
-        let connection = open_writer(&dir.path().join("gateway.db")).unwrap();
+        let connection = open_writer(&directory.path().join("gateway.db")).unwrap();
         // Durability has its own tests; here the disk would only cost time.
         connection
             .pragma_update(None, "synchronous", "OFF")
@@ -81,21 +95,14 @@ impl TestStore {
         connection.progress_handler(1, Some(count)).unwrap();
         let writer = Writer::new(connection, settings, clock.clone());
         Self {
+            _directory: directory,
             steps,
-            dir,
             clock,
             writer,
             events: Vec::new(),
             wakes: Vec::new(),
             next: 0,
         }
-    }
-
-    /// Closes the file and opens it again, as a restart does.
-    pub(crate) fn reopen(&mut self) {
-        let settings = self.writer.settings().clone();
-        let connection = open_writer(&self.dir.path().join("gateway.db")).unwrap();
-        self.writer = Writer::new(connection, settings, self.clock.clone());
     }
 
     pub(crate) fn submit<W: Write>(&mut self, write: W) -> Result<W::Reply, StoreError> {
@@ -128,7 +135,7 @@ impl TestStore {
 
     /// A comment on `octo/repo#<number>` by octocat, with ids of its own.
     pub(crate) fn comment(&mut self, number: u64) -> Arrival {
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         let id = self.next;
         Arrival {
             provider: Provider::GitHub,
@@ -181,13 +188,9 @@ impl TestStore {
             .unwrap()
     }
 
-    /// Steps that the statements of the writer have taken so far.
+    /// Steps that SQLite took for the writer so far: what a change costs, without a clock.
     pub(crate) fn steps(&self) -> i64 {
-        self.writer
-            .connection()
-            .prepare_cached("SELECT 1")
-            .map(|_| 0)
-            .unwrap()
+        self.steps.load(Ordering::SeqCst)
     }
 
     /// One text out of the store.
