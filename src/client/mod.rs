@@ -53,6 +53,7 @@ mod api;
 mod backoff;
 mod board;
 mod builder;
+pub mod conformance;
 pub mod consume;
 mod delivery;
 mod desk;

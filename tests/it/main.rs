@@ -16,6 +16,7 @@
 mod abuse;
 mod api_edges;
 mod cli;
+mod client;
 mod corpus;
 mod http_edges;
 mod queue_semantics;
