@@ -370,11 +370,11 @@ impl Lab {
     }
 }
 
-/// Runs something while something else goes on, and returns what both came to.
+/// Runs something while something else goes on, and returns what both came to; a failure of one
+/// ends both.
 pub(super) async fn beside<A, B>(
     long: impl Future<Output = Checked<A>>,
     meanwhile: impl Future<Output = Checked<B>>,
 ) -> Checked<(A, B)> {
-    let (long, meanwhile) = futures_util::future::join(long, meanwhile).await;
-    Ok((long?, meanwhile?))
+    futures_util::future::try_join(long, meanwhile).await
 }
