@@ -77,8 +77,7 @@ impl Message for Observe {
 }
 
 /// Why a batch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BatchEnd {
     /// Nothing else waited.
     Drained,
@@ -88,6 +87,19 @@ pub enum BatchEnd {
     BytesMax,
     /// The gateway stops.
     Shutdown,
+}
+
+impl BatchEnd {
+    /// The word shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::WritesMax => "writes-max",
+            Self::BytesMax => "bytes-max",
+            Self::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// How the `StoreActor` does.

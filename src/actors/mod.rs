@@ -11,6 +11,7 @@ mod store_health;
 #[cfg(test)]
 mod test_support;
 
+pub use actix::MailboxError;
 pub use housekeeping::{HousekeepingActor, HousekeepingParts};
 pub use liveness::{Alive, Liveness};
 pub use messages::{

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::actors::IngressState;
 use crate::store::views::HealthCounters;
 
 /// Where each adapter stands, as it said last.
 #[derive(Debug, Clone, Default)]
-pub struct IngressBoard(Arc<Mutex<BTreeMap<String, &'static str>>>);
+pub struct IngressBoard(Arc<Mutex<BTreeMap<String, IngressState>>>);
 
 impl IngressBoard {
-    /// Notes where an adapter stands: up, connecting, backing-off, missing-secret, disabled or
-    /// failed.
-    pub fn set(&self, ingress: &str, state: &'static str) {
+    /// Notes where an adapter stands.
+    pub fn set(&self, ingress: &str, state: IngressState) {
         lock(&self.0).insert(ingress.to_owned(), state);
     }
 
     /// Where all of them stand.
     #[must_use]
-    pub fn all(&self) -> BTreeMap<String, &'static str> {
+    pub fn all(&self) -> BTreeMap<String, IngressState> {
         lock(&self.0).clone()
     }
 }

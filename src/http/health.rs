@@ -8,6 +8,7 @@ use actix_web::web::Data;
 use serde::Serialize;
 
 use super::state::HttpState;
+use crate::actors::IngressState;
 use crate::store::views::{self, HealthCounters};
 
 /// How long the counters are waited for; the last ones known are good enough then.
@@ -18,7 +19,7 @@ const COUNTERS_MAX: Duration = Duration::from_secs(1);
 struct Health {
     ok: bool,
     version: &'static str,
-    ingresses: BTreeMap<String, &'static str>,
+    ingresses: BTreeMap<String, IngressState>,
     slack: Slack,
     store: Store,
     event_log: EventLog,
@@ -45,9 +46,11 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
     let store_is_ok = state.parts.health.is_ok();
     let log_is_ok = state.parts.log.is_healthy();
     let ingresses = ingresses(&state);
-    let is_at_fault = |word: &&str| matches!(*word, "missing-secret" | "failed");
+    let is_at_fault = ingresses
+        .values()
+        .any(|state| matches!(state, IngressState::MissingSecret | IngressState::Failed));
     let health = Health {
-        ok: store_is_ok && log_is_ok && !ingresses.values().any(|word| is_at_fault(&word)),
+        ok: store_is_ok && log_is_ok && !is_at_fault,
         version: env!("CARGO_PKG_VERSION"),
         slack: Slack {
             socket: socket_word(ingresses.get("slack-socket").copied()),
@@ -63,7 +66,7 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
 }
 
 /// The routes by the settings in force, everything else by what its adapter said last.
-fn ingresses(state: &HttpState) -> BTreeMap<String, &'static str> {
+pub(super) fn ingresses(state: &HttpState) -> BTreeMap<String, IngressState> {
     let settings = state.settings();
     let mut found = state.board.all();
     for (name, door) in [
@@ -71,21 +74,26 @@ fn ingresses(state: &HttpState) -> BTreeMap<String, &'static str> {
         ("jira-webhook", &settings.jira),
         ("slack-http", &settings.slack),
     ] {
-        found.insert(name.to_owned(), door.word());
+        found.insert(name.to_owned(), door.state());
     }
     found
 }
 
-fn socket_word(state: Option<&str>) -> &'static str {
+const fn socket_word(state: Option<IngressState>) -> &'static str {
     match state {
-        Some("up") => "up",
-        Some("disabled") | None => "off",
-        Some(_) => "down",
+        Some(IngressState::Up) => "up",
+        Some(IngressState::Disabled) | None => "off",
+        Some(
+            IngressState::Connecting
+            | IngressState::BackingOff
+            | IngressState::MissingSecret
+            | IngressState::Failed,
+        ) => "down",
     }
 }
 
 /// The counters as they are, or as they were when the store last answered in time.
-async fn counters(state: &HttpState) -> HealthCounters {
+pub(super) async fn counters(state: &HttpState) -> HealthCounters {
     let readers = state.parts.readers.clone();
     let look = actix_web::web::block(move || {
         let connection = readers.get().ok()?;

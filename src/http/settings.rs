@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::guard::OwnNames;
+use crate::actors::IngressState;
 use crate::config::{AllowedInstances, Environment, GatewayConfig, Secret};
 use crate::domain::Provider;
 use crate::providers::{Declared, Secrets};
@@ -34,12 +35,12 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// How it stands, in the word of health.
-    pub(super) const fn word(&self) -> &'static str {
+    /// How it stands.
+    pub(super) const fn state(&self) -> IngressState {
         match (self.is_enabled, &self.secrets) {
-            (false, _) => "disabled",
-            (true, None) => "missing-secret",
-            (true, Some(_)) => "up",
+            (false, _) => IngressState::Disabled,
+            (true, None) => IngressState::MissingSecret,
+            (true, Some(_)) => IngressState::Up,
         }
     }
 }

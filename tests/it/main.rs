@@ -15,10 +15,13 @@
 
 mod abuse;
 mod api_edges;
+mod bad_input;
 mod cli;
 mod client;
+mod contract;
 mod corpus;
 mod http_edges;
+mod providers;
 mod queue_semantics;
 mod scenarios;
 mod slack_socket;

@@ -58,10 +58,16 @@ fn collect_folder(folder: &Path, found: &mut Vec<String>) {
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() && name != "tests" {
             collect_folder(&path, found);
-        } else if name.ends_with(".rs") && name != "verify.rs" && name != "testing.rs" {
+        } else if is_shipped(name) {
             collect(&std::fs::read_to_string(&path).unwrap(), found);
         }
     }
+}
+
+/// Verification reads everything, and tests may.
+fn is_shipped(name: &str) -> bool {
+    let is_left_out = ["verify.rs", "testing.rs"].contains(&name) || name.ends_with("_tests.rs");
+    name.ends_with(".rs") && !is_left_out
 }
 
 fn collect(source: &str, found: &mut Vec<String>) {
@@ -83,7 +89,7 @@ fn collect(source: &str, found: &mut Vec<String>) {
 }
 
 /// Scans of what is small, or of an index that holds little.
-const SMALL: [&str; 15] = [
+const SMALL: [&str; 18] = [
     // One row for each instance, counter, unfinished routing, or row of a page.
     "SCAN instances",
     "SCAN counters",
@@ -99,6 +105,10 @@ const SMALL: [&str; 15] = [
     "SCAN claims USING COVERING INDEX claims_unattended",
     "SCAN claims USING INDEX claims_unattended",
     "SCAN d USING INDEX deliveries_dead_of_queue",
+    // The newest of something, read from the end of its index as far as LIMIT says.
+    "SCAN rooms USING INDEX rooms_by_use",
+    "SCAN bindings USING INDEX bindings_by_use",
+    "SCAN slack_marks USING COVERING INDEX slack_marks_by_activity",
     // After the clock was set back: what waits, and what is in hand.
     "SCAN lanes USING INDEX lanes_waiting_by_due",
     "SCAN deliveries USING INDEX deliveries_in_hand",
@@ -111,11 +121,14 @@ fn no_statement_reads_a_table_from_end_to_end() {
     for Planned { sql, steps } in plans {
         // The newest seen keys, by their numbers.
         let skips_a_few = sql.contains("OFFSET");
+        // The first rows of an index, in its order.
+        let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE"));
+        let ends_at_limit = sql.contains("LIMIT") && !sql.contains("WHERE") && !sorts;
         for step in steps.iter().filter(|step| step.starts_with("SCAN")) {
             let is_small = SMALL.contains(&step.as_str())
                 || step.starts_with("SCAN pragma_")
                 || step.starts_with("SCAN i USING COVERING INDEX sqlite_autoindex_instances_");
-            assert!(is_small || skips_a_few, "{step}: {sql}");
+            assert!(is_small || skips_a_few || ends_at_limit, "{step}: {sql}");
         }
     }
 }
@@ -125,7 +138,7 @@ const HOT: &[(&str, &str)] = &[
     // Append: seen keys, references, consumers.
     (
         "SELECT event_id, handled, orphan FROM seen_keys WHERE key",
-        "seen_keys USING INDEX sqlite_autoindex_seen_keys_1 (key=?)",
+        "seen_keys USING PRIMARY KEY (key=?)",
     ),
     (
         "SELECT work_item, used_at_ms FROM bindings",
@@ -215,8 +228,8 @@ const HOT: &[(&str, &str)] = &[
         "events_waiting_by_age (state=? AND state_at_ms<?)",
     ),
     (
-        "DELETE FROM seen_keys WHERE id IN",
-        "seen_keys USING COVERING INDEX seen_keys_orphans_by_age (seen_at_ms<?)",
+        "DELETE FROM seen_keys WHERE key IN",
+        "seen_keys USING INDEX seen_keys_orphans_by_age (seen_at_ms<?)",
     ),
     // Lists.
     (

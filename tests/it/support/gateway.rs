@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use actix_web::web::Data;
 use serde_json::{Value, json};
-use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
+use the_loop_gateway::app::{
+    Gateway, Intervals, LiveSettings, Parts, StartError, StopHandle, Stopped,
+};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
-use the_loop_gateway::domain::{Clock, SystemClock};
+use the_loop_gateway::domain::Clock;
 use the_loop_gateway::http::{HttpState, Timeouts};
 use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
@@ -38,10 +40,14 @@ pub(crate) struct TestGateway {
     pub(crate) ingress_port: u16,
     pub(crate) clock: Arc<MovedClock>,
     comments: AtomicU64,
+    /// Asking twice makes it hurry.
+    is_asked_to_stop: AtomicBool,
     stop: StopHandle,
     http: Data<HttpState>,
+    live: LiveSettings,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
+    parts: Parts,
     directory: tempfile::TempDir,
 }
 
@@ -53,36 +59,47 @@ impl TestGateway {
 
     /// As [`TestGateway::start`], with something changed.
     pub(crate) fn with(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        Self::built(change, |_| {})
+    }
+
+    /// As [`TestGateway::with`], with something changed of what it is built with, too.
+    pub(crate) fn built(
+        change: impl FnOnce(&mut GatewayConfig),
+        change_parts: impl FnOnce(&mut Parts),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config = config_at(&directory.path().join("state"));
         change(&mut config);
-        Self::over(directory, config).unwrap()
-    }
-
-    fn over(directory: tempfile::TempDir, config: GatewayConfig) -> Result<Self, StartError> {
         let clock = Arc::new(MovedClock::default());
-        let running = run(config.clone(), &clock)?;
-        Ok(Self {
+        let mut parts = parts(&clock);
+        change_parts(&mut parts);
+        let running = run(config.clone(), parts.clone()).unwrap();
+        Self {
             port: running.port,
             ingress_port: running.ingress_port,
             clock,
             comments: AtomicU64::new(0),
+            is_asked_to_stop: AtomicBool::new(false),
             stop: running.stop,
             http: running.http,
+            live: running.live,
             thread: Some(running.thread),
             config,
+            parts,
             directory,
-        })
+        }
     }
 
     /// Stops it and starts it again over the same files.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let running = run(self.config.clone(), &self.clock).unwrap();
+        let running = run(self.config.clone(), self.parts.clone()).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
+        self.live = running.live;
         self.stop = running.stop;
+        self.is_asked_to_stop = AtomicBool::new(false);
         self.thread = Some(running.thread);
     }
 
@@ -93,12 +110,25 @@ impl TestGateway {
 
     /// Tries to start a second gateway over the same files.
     pub(crate) fn second(&self) -> Option<StartError> {
-        run(self.config.clone(), &self.clock).err()
+        run(self.config.clone(), self.parts.clone()).err()
     }
 
     /// Asks it to stop, without waiting.
     pub(crate) fn ask_to_stop(&self) {
-        self.stop.stop("test");
+        if !self.is_asked_to_stop.swap(true, Ordering::Relaxed) {
+            self.stop.stop("test");
+        }
+    }
+
+    /// Puts a changed configuration in force, as a reload does.
+    pub(crate) fn reload(&mut self, change: impl FnOnce(&mut GatewayConfig)) {
+        change(&mut self.config);
+        let (live, config) = (self.live.clone(), self.config.clone());
+        let applied = std::thread::spawn(move || {
+            let loaded = loaded(config);
+            actix_rt::System::new().block_on(async move { live.apply(&loaded).await })
+        });
+        applied.join().unwrap().unwrap();
     }
 
     /// Stops it in good order.
@@ -280,7 +310,7 @@ impl TestGateway {
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))
             .unwrap();
         assert_eq!(verdict, "ok");
-        let problems = verify(&connection, SystemClock.now()).unwrap();
+        let problems = verify(&connection, self.clock.now()).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
         assert!(!self.root().join("gateway.pid").try_exists().unwrap());
     }
@@ -302,20 +332,24 @@ struct Running {
     port: u16,
     ingress_port: u16,
     http: Data<HttpState>,
+    live: LiveSettings,
     stop: StopHandle,
     thread: JoinHandle<Stopped>,
 }
 
-fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartError> {
+fn run(config: GatewayConfig, parts: Parts) -> Result<Running, StartError> {
     let (sender, receiver) = channel();
-    let parts = parts(clock);
     let thread = std::thread::spawn(move || {
         actix_rt::System::new().block_on(async move {
             let loaded = loaded(config);
             match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
-                    let handles = (gateway.http(), gateway.stop_handle());
+                    let handles = (
+                        gateway.http(),
+                        gateway.live_settings(),
+                        gateway.stop_handle(),
+                    );
                     sender.send(Ok((ports, handles))).unwrap();
                     gateway.run_until_stopped().await
                 }
@@ -326,11 +360,12 @@ fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartE
             }
         })
     });
-    let ((port, ingress_port), (http, stop)) = receiver.recv().unwrap()?;
+    let ((port, ingress_port), (http, live, stop)) = receiver.recv().unwrap()?;
     Ok(Running {
         port,
         ingress_port: ingress_port.unwrap_or(port),
         http,
+        live,
         stop,
         thread,
     })
