@@ -17,6 +17,7 @@ mod abuse;
 mod api_edges;
 mod bad_input;
 mod cli;
+mod client;
 mod contract;
 mod corpus;
 mod http_edges;

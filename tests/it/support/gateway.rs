@@ -103,6 +103,11 @@ impl TestGateway {
         self.thread = Some(running.thread);
     }
 
+    /// Lets it come back on the same port after a restart.
+    pub(crate) fn keep_port(&mut self) {
+        self.config.listen.address.port = self.port;
+    }
+
     /// Tries to start a second gateway over the same files.
     pub(crate) fn second(&self) -> Option<StartError> {
         run(self.config.clone(), self.parts.clone()).err()
