@@ -15,7 +15,9 @@
 
 mod abuse;
 mod api_edges;
+mod bad_input;
 mod cli;
+mod contract;
 mod corpus;
 mod http_edges;
 mod providers;
