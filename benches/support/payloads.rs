@@ -3,7 +3,7 @@
 use the_loop_gateway::providers::signature::sign_github;
 
 /// The secret that the deliveries are signed with.
-pub const SECRET: &str = "a secret for measuring";
+pub(crate) const SECRET: &str = "a secret for measuring";
 
 /// Text that compresses about as comments do: words, not one letter.
 fn prose(bytes: usize, seed: u64) -> String {
