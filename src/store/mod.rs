@@ -16,6 +16,7 @@ mod instances;
 mod late_routing;
 mod lease;
 mod migrations;
+mod poll_ledger;
 mod queue;
 mod revival;
 mod routing;
@@ -28,6 +29,11 @@ pub use append::{Append, Appended};
 pub use connection::{ReadPool, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
+pub use poll_ledger::{
+    AppendPresence, ClaimedPullRequest, ClaimedPullRequests, DuePresence, DuePresences, FindItems,
+    ItemChange, ItemKind, ItemSeen, KnownItem, LoadPoll, PollList, PollLists, PresenceAppended,
+    PresenceChange, PresencePage, SavePoll, Sweep,
+};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use settings::Settings;
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
