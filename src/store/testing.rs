@@ -68,6 +68,10 @@ impl TestStore {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(FakeClock::new());
         let connection = open_writer(&dir.path().join("gateway.db")).unwrap();
+        // Durability has its own tests; here the disk would only cost time.
+        connection
+            .pragma_update(None, "synchronous", "OFF")
+            .unwrap();
         let steps = Arc::new(AtomicI64::new(0));
         let counter = steps.clone();
         let count = move || {

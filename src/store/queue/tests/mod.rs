@@ -2,6 +2,7 @@
 
 mod cursors;
 mod leases;
+mod model;
 mod order;
 mod outcomes;
 mod strikes;
