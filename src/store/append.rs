@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::error::StoreError;
 use super::routing::{self, Consumer, Resolution, Routable};
 use super::writer::{Tx, Write};
-use super::{late_routing, revival};
+use super::{late_routing, registrations, revival, stored_event};
 use crate::domain::{
     Arrival, CallerToken, DedupKind, DropReason, EventId, InstanceName, OnUnresolved, Source,
     Subject, WorkItemRef,
@@ -64,7 +64,7 @@ impl Write for Append {
 
     fn apply(self, tx: &mut Tx<'_>) -> Result<Appended, StoreError> {
         let arrival = *self.arrival;
-        late_routing::learn(tx, &arrival.learns)?;
+        registrations::learn(tx, &arrival.learns)?;
         match find_seen(tx, &arrival)? {
             Some(seen) => repeat(tx, &arrival, seen),
             None => store_new(tx, &arrival),
@@ -158,14 +158,15 @@ fn store_resolved(
         .chain(&arrival.also)
         .cloned()
         .collect();
-    let links = late_routing::link_keys(tx, &resolution.work_item, &also)?;
+    let links = stored_event::link_keys(tx, &resolution.work_item, &also)?;
     let subject_key = resolution.work_item.subject().key();
     let actor = routing::actor_key(arrival.actor.as_ref());
     let actor = actor
         .as_ref()
         .map(|(provider, key)| (*provider, key.as_str()));
     let mut consumers = routing::consumers(tx, &subject_key, &links, actor)?;
-    if late_routing::is_behind_pending(tx, &subject_key, &links, actor, &consumers)? {
+    let named = stored_event::subject_keys(&also);
+    if late_routing::is_behind_pending(tx, &subject_key, &named, actor, &consumers)? {
         tx.effects.routing_pending = true;
         consumers.clear();
     }
@@ -175,7 +176,7 @@ fn store_resolved(
         "routed"
     };
     let event = insert_event(tx, arrival, state, Some(resolution))?;
-    late_routing::insert_links(tx, event.id, &also)?;
+    stored_event::insert_links(tx, event.id, &also)?;
     put_on_queues(tx, arrival, &event, &consumers, Some(resolution.by))
 }
 
@@ -194,7 +195,7 @@ fn store_for_actor(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<Appended, Store
 
 fn keep_in_grace(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<Appended, StoreError> {
     let event = insert_event(tx, arrival, "grace", None)?;
-    late_routing::insert_references(tx, event.id, &arrival.keys)?;
+    stored_event::insert_references(tx, event.id, &arrival.keys)?;
     put_on_queues(tx, arrival, &event, &[], None)
 }
 

@@ -36,6 +36,12 @@ pub(super) fn run(
             "UPDATE deliveries SET handed_at_ms = ?1 WHERE state = 1 AND handed_at_ms > ?1",
             now,
         ),
+        (
+            "UPDATE events SET state_at_ms = ?1
+             WHERE state IN ('held', 'grace', 'expired') AND state <> 'routed'
+                 AND state_at_ms > ?1",
+            now,
+        ),
     ];
     for (sql, latest) in repairs {
         connection

@@ -3,14 +3,39 @@
 use rusqlite::params;
 
 use super::error::StoreError;
+use super::routing;
 use super::writer::Tx;
 use crate::domain::InstanceName;
 
 /// The number of an instance, whose row is made if there is none.
 pub(super) fn ensure(tx: &Tx<'_>, name: &InstanceName) -> Result<i64, StoreError> {
-    if let Some(id) = find(tx, name)? {
-        return Ok(id);
+    let found = tx.first(
+        "SELECT id, forgotten_at_ms > 0 FROM instances WHERE name = ?1",
+        params![name.as_str()],
+        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)),
+        "find an instance",
+    )?;
+    match found {
+        Some((id, false)) => Ok(id),
+        Some((id, true)) => {
+            remember(tx, id)?;
+            Ok(id)
+        }
+        None => insert(tx, name),
     }
+}
+
+/// An instance that was forgotten is there again, as if it were new.
+fn remember(tx: &Tx<'_>, id: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE instances SET forgotten_at_ms = 0, created_at_ms = ?2 WHERE id = ?1",
+        params![id, tx.now.0],
+        "remember an instance",
+    )?;
+    Ok(())
+}
+
+fn insert(tx: &Tx<'_>, name: &InstanceName) -> Result<i64, StoreError> {
     tx.execute(
         "INSERT INTO instances (name, created_at_ms) VALUES (?1, ?2)",
         params![name.as_str(), tx.now.0],
@@ -19,12 +44,14 @@ pub(super) fn ensure(tx: &Tx<'_>, name: &InstanceName) -> Result<i64, StoreError
     Ok(tx.connection.last_insert_rowid())
 }
 
-/// The number of an instance that has a row.
-pub(super) fn find(tx: &Tx<'_>, name: &InstanceName) -> Result<Option<i64>, StoreError> {
+/// The name of an instance, whatever became of it.
+pub(super) fn name_of(tx: &Tx<'_>, id: i64) -> Result<Option<InstanceName>, StoreError> {
     tx.first(
-        "SELECT id FROM instances WHERE name = ?1",
-        params![name.as_str()],
-        |row| row.get(0),
-        "find an instance",
-    )
+        "SELECT name FROM instances WHERE id = ?1",
+        params![id],
+        |row| row.get::<_, String>(0),
+        "read an instance's name",
+    )?
+    .map(|name| routing::parse_name(&name))
+    .transpose()
 }

@@ -41,7 +41,6 @@ pub(super) struct Holder {
     /// Never further away than the longest wait and lease, whatever the clock did meanwhile.
     pub lease_until: Timestamp,
     pub lapsed_at: Timestamp,
-    pub fetched_at: Timestamp,
     pub last_number: i64,
     pub echoed_number: i64,
 }
@@ -114,7 +113,7 @@ pub(super) fn is_live(lease_until: Timestamp, now: Timestamp, settings: &Setting
 pub(super) fn load(tx: &Tx<'_>, name: &InstanceName) -> Result<Option<Holder>, StoreError> {
     tx.first(
         "SELECT id, peer, run, run_is_made_up, held_since_ms, lease_ms, lease_until_ms,
-                lapsed_at_ms, fetched_at_ms, last_number, echoed_number
+                lapsed_at_ms, last_number, echoed_number
          FROM instances WHERE name = ?1",
         params![name.as_str()],
         |row| {
@@ -128,9 +127,8 @@ pub(super) fn load(tx: &Tx<'_>, name: &InstanceName) -> Result<Option<Holder>, S
                 lease_ms: row.get(5)?,
                 lease_until: clamp_end(Timestamp(row.get(6)?), tx.now, tx.settings),
                 lapsed_at: Timestamp(row.get(7)?),
-                fetched_at: Timestamp(row.get(8)?),
-                last_number: row.get(9)?,
-                echoed_number: row.get(10)?,
+                last_number: row.get(8)?,
+                echoed_number: row.get(9)?,
             })
         },
         "read who holds a name",
@@ -221,7 +219,8 @@ pub(super) fn renew(
     holder.lease_until = tx.now.plus(wait_ms).plus(holder.lease_ms);
     tx.execute(
         "UPDATE instances SET peer = ?2, run = ?3, run_is_made_up = ?4, held_since_ms = ?5,
-             lease_ms = ?6, lease_until_ms = ?7, lapsed_at_ms = ?8, echoed_number = ?9
+             lease_ms = ?6, lease_until_ms = ?7, lapsed_at_ms = ?8, echoed_number = ?9,
+             forgotten_at_ms = 0
          WHERE id = ?1",
         params![
             holder.id,

@@ -18,11 +18,15 @@ mod lease;
 mod migrations;
 mod poll_ledger;
 mod queue;
+mod registrations;
+mod retention;
 mod revival;
 mod routing;
 mod settings;
+mod stored_event;
 #[cfg(test)]
 pub(crate) mod testing;
+mod upkeep;
 mod writer;
 
 pub use append::{Append, Appended};
@@ -35,5 +39,15 @@ pub use poll_ledger::{
     PresenceChange, PresencePage, SavePoll, Sweep,
 };
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
+pub use registrations::{
+    DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
+};
+pub use retention::{Expire, ExpireGrace, Expired, GraceExpired, NoteUnattended, Unattended};
 pub use settings::Settings;
+pub use upkeep::{
+    CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
+};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@ use rusqlite::params;
 
 use super::append::{facts_of, headers_text, signed};
 use super::error::StoreError;
-use super::late_routing;
 use super::routing::{self, Routable};
+use super::stored_event;
 use super::writer::Tx;
 use crate::domain::{Arrival, EventId, InstanceName};
 use crate::telemetry::{GatewayEvent, events};
@@ -18,7 +18,7 @@ pub(super) fn revive(
     arrival: &Arrival,
     id: EventId,
 ) -> Result<Option<Vec<InstanceName>>, StoreError> {
-    let Some((event, state)) = late_routing::read_routable(tx, id)? else {
+    let Some((event, state)) = stored_event::read_routable(tx, id)? else {
         return Ok(None);
     };
     if !is_unhandled(tx, id, &state)? {
@@ -66,7 +66,7 @@ fn restore_payload(tx: &Tx<'_>, arrival: &Arrival, id: EventId) -> Result<(), St
 }
 
 fn route_again(tx: &mut Tx<'_>, event: &Routable) -> Result<Vec<InstanceName>, StoreError> {
-    let consumers = late_routing::consumers_of(tx, event)?;
+    let consumers = stored_event::consumers_of(tx, event)?;
     let state = if consumers.is_empty() {
         "held"
     } else {
@@ -81,7 +81,7 @@ fn route_again(tx: &mut Tx<'_>, event: &Routable) -> Result<Vec<InstanceName>, S
         tx.effects.held_delta = tx.effects.held_delta.saturating_add(1);
     }
     for consumer in &consumers {
-        let old = late_routing::replace_ended(tx, event.id, consumer.instance_id)?;
+        let old = stored_event::replace_ended(tx, event.id, consumer.instance_id)?;
         routing::insert_delivery(tx, event, consumer, old)?;
     }
     Ok(consumers

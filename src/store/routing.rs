@@ -43,6 +43,13 @@ pub(super) struct Routable {
     pub delivery_id: String,
 }
 
+impl Routable {
+    /// Who did it, as routing compares it.
+    pub(super) fn actor(&self) -> Option<(Provider, &str)> {
+        (!self.actor_key.is_empty()).then_some((self.provider, self.actor_key.as_str()))
+    }
+}
+
 /// The first reference that names a work item.
 pub(super) fn resolve(
     tx: &Tx<'_>,
@@ -76,7 +83,7 @@ fn bound(tx: &Tx<'_>, provider: Provider, key: &str) -> Result<Vec<WorkItemRef>,
         read_use,
         "read bindings",
     )?;
-    if is_use_due(tx.now, &rows) {
+    if is_any_use_due(tx.now, &rows) {
         tx.execute(
             "UPDATE bindings SET used_at_ms = ?3 WHERE provider = ?1 AND key = ?2",
             params![provider.as_str(), key, tx.now.0],
@@ -94,7 +101,7 @@ fn headed_by(tx: &Tx<'_>, repository: &str, sha: &str) -> Result<Vec<WorkItemRef
         read_use,
         "read commits",
     )?;
-    if is_use_due(tx.now, &rows) {
+    if is_any_use_due(tx.now, &rows) {
         tx.execute(
             "UPDATE commits SET used_at_ms = ?3 WHERE repository = ?1 AND sha = ?2",
             params![repository, sha, tx.now.0],
@@ -111,7 +118,7 @@ fn published_room(tx: &Tx<'_>, channel: &str) -> Result<Vec<WorkItemRef>, StoreE
         read_use,
         "read rooms",
     )?;
-    if is_use_due(tx.now, &rows) {
+    if is_any_use_due(tx.now, &rows) {
         tx.execute(
             "UPDATE rooms SET used_at_ms = ?2 WHERE channel = ?1",
             params![channel, tx.now.0],
@@ -125,9 +132,14 @@ fn read_use(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, i64)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-fn is_use_due(now: Timestamp, rows: &[(String, i64)]) -> bool {
+fn is_any_use_due(now: Timestamp, rows: &[(String, i64)]) -> bool {
     rows.iter()
-        .any(|(_, used_at)| now.since(Timestamp(*used_at)) > USE_NOTED_EVERY_MS)
+        .any(|(_, used_at)| is_use_due(now, Timestamp(*used_at)))
+}
+
+/// True when the last noted use is so old that the present one is written down.
+pub(super) fn is_use_due(now: Timestamp, used_at: Timestamp) -> bool {
+    now.since(used_at) > USE_NOTED_EVERY_MS
 }
 
 fn parse_all(rows: &[(String, i64)]) -> Result<Vec<WorkItemRef>, StoreError> {

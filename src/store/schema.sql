@@ -34,6 +34,7 @@ CREATE INDEX events_held_of_subject ON events (subject_key, id) WHERE state = 'h
 CREATE INDEX events_held_of_actor ON events (provider, actor_key, id) WHERE state = 'held';
 CREATE INDEX events_waiting_by_age ON events (state, state_at_ms) WHERE state <> 'routed';
 CREATE INDEX events_of_subject ON events (subject_key, id);
+CREATE INDEX events_by_arrival ON events (received_at_ms);
 
 -- Further work items of an event (a CI run of several pull requests, a shared head commit).
 CREATE TABLE event_links (
@@ -48,7 +49,8 @@ CREATE INDEX event_links_of_subject ON event_links (subject_key, event_id);
 CREATE TABLE event_references (
     event_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    kind     TEXT NOT NULL CHECK (kind IN ('binding', 'commit', 'room')),
+    kind     TEXT NOT NULL
+        CHECK (kind IN ('direct', 'binding', 'commit', 'room', 'declared-room')),
     provider TEXT NOT NULL,
     key      TEXT NOT NULL,
     PRIMARY KEY (event_id, position)
@@ -80,7 +82,10 @@ CREATE TABLE instances (
     fetched_at_ms  INTEGER NOT NULL DEFAULT 0,
     last_number    INTEGER NOT NULL DEFAULT 0,
     echoed_number  INTEGER NOT NULL DEFAULT 0,
-    backlog        INTEGER NOT NULL DEFAULT 0
+    backlog        INTEGER NOT NULL DEFAULT 0,
+    -- When its claims and actors went because it asked for nothing; the row stays as long as
+    -- ended deliveries can name it.
+    forgotten_at_ms INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- The runs that a newer run of the same peer took over from; the newest 16 of each instance.
@@ -110,7 +115,7 @@ CREATE TABLE lanes (
     state          INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
     head_event_id  INTEGER NOT NULL,
     head_due_at_ms INTEGER NOT NULL,
-    UNIQUE (instance_id, lane_key)
+    UNIQUE (lane_key, instance_id)
 ) STRICT;
 CREATE INDEX lanes_open_by_event ON lanes (instance_id, head_event_id) WHERE state = 0;
 CREATE INDEX lanes_waiting_by_due ON lanes (instance_id, head_due_at_ms) WHERE state = 1;
@@ -147,7 +152,8 @@ CREATE INDEX deliveries_in_hand ON deliveries (instance_id, handed_number, seq) 
 CREATE INDEX deliveries_retrying_by_due ON deliveries (due_at_ms) WHERE state = 0 AND due_at_ms > 0;
 CREATE INDEX deliveries_of_event ON deliveries (event_id);
 CREATE INDEX deliveries_ended_by_age ON deliveries (state, ended_at_ms) WHERE state >= 2;
-CREATE INDEX deliveries_dead_of_queue ON deliveries (instance_id, seq) WHERE state = 3;
+CREATE INDEX deliveries_dead_of_queue ON deliveries (instance_id, seq)
+    WHERE state = 3 AND replaced = 0;
 CREATE INDEX deliveries_suspect_of_queue ON deliveries (instance_id) WHERE suspect = 1 AND state <= 1;
 CREATE INDEX deliveries_replacing ON deliveries (redrive_of) WHERE redrive_of > 0;
 
@@ -174,6 +180,7 @@ CREATE TABLE claims (
     PRIMARY KEY (subject_key, instance_id, role)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX claims_of_instance ON claims (instance_id);
+CREATE INDEX claims_unattended ON claims (subject_key) WHERE unattended = 1;
 
 CREATE TABLE actors (
     provider         TEXT NOT NULL,

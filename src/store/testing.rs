@@ -19,7 +19,8 @@ pub(crate) const START: i64 = 1_790_000_000_000;
 pub(crate) struct FakeClock {
     now: AtomicI64,
     began: Instant,
-    run: AtomicI64,
+    run_micros: AtomicI64,
+    step_micros: AtomicI64,
 }
 
 impl FakeClock {
@@ -28,13 +29,20 @@ impl FakeClock {
         Self {
             now: AtomicI64::new(START),
             began: Instant::now(),
-            run: AtomicI64::new(0),
+            run_micros: AtomicI64::new(0),
+            step_micros: AtomicI64::new(0),
         }
     }
 
     pub(crate) fn advance(&self, ms: i64) {
         self.now.fetch_add(ms, Ordering::SeqCst);
-        self.run.fetch_add(ms.max(0), Ordering::SeqCst);
+        self.run_micros
+            .fetch_add(ms.max(0) * 1_000, Ordering::SeqCst);
+    }
+
+    /// Lets every reading of the monotonic time move it: work that takes time.
+    pub(crate) fn take_time(&self, micros_a_reading: i64) {
+        self.step_micros.store(micros_a_reading, Ordering::SeqCst);
     }
 }
 
@@ -44,7 +52,9 @@ impl Clock for FakeClock {
     }
 
     fn instant(&self) -> Instant {
-        self.began + Duration::from_millis(self.run.load(Ordering::SeqCst).unsigned_abs())
+        let step = self.step_micros.load(Ordering::SeqCst);
+        let passed = self.run_micros.fetch_add(step, Ordering::SeqCst);
+        self.began + Duration::from_micros(passed.unsigned_abs())
     }
 }
 
