@@ -1,5 +1,7 @@
 //! Reading the headers of a request without knowing the server's types.
 
+use std::collections::BTreeMap;
+
 /// The headers of a request; names are given in lower case.
 pub trait Headers {
     /// The first value of a header as raw bytes; a header may hold any of them.
@@ -12,10 +14,16 @@ pub trait Headers {
     }
 }
 
-impl Headers for std::collections::BTreeMap<String, String> {
+impl Headers for BTreeMap<String, String> {
     fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.get(name).map(String::as_bytes)
     }
+}
+
+/// The named headers, as they are stored beside a payload.
+pub(super) fn stored(headers: &dyn Headers, names: &[&str]) -> BTreeMap<String, String> {
+    let present = |name: &&str| Some(((*name).to_owned(), clipped(headers.text(name)?)));
+    names.iter().filter_map(present).collect()
 }
 
 const CLIP_CHARS: usize = 200;

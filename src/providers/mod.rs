@@ -5,10 +5,16 @@
 //! kind and dedup keys alone; nothing here judges it, and nothing here does I/O.
 
 mod declared;
+mod digest;
+#[cfg(test)]
+mod expectations;
+mod form;
 pub mod github;
 mod headers;
+pub mod jira;
 pub mod lenient;
 pub mod signature;
+pub mod slack;
 
 pub use declared::{Declared, RepositoryPattern};
 pub use headers::{Headers, clipped};
@@ -67,4 +73,15 @@ pub enum Rejection {
     /// The payload could not be compressed, which means that memory ran out.
     #[error("the payload could not be compressed")]
     Exhausted,
+}
+
+const UNKNOWN_KIND: &str = "unknown";
+
+/// The kind of what is stored, which always has one.
+fn known(kind: String) -> String {
+    if kind.is_empty() {
+        UNKNOWN_KIND.to_owned()
+    } else {
+        kind
+    }
 }
