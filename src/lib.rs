@@ -26,8 +26,10 @@
 
 pub mod actors;
 pub mod config;
+pub mod devkit;
 pub mod digest;
 pub mod domain;
+pub mod outbound;
 pub mod providers;
 pub mod store;
 pub mod telemetry;

@@ -23,6 +23,7 @@ mod retention;
 mod revival;
 mod routing;
 mod settings;
+mod slack_marks;
 mod stored_event;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -44,6 +45,10 @@ pub use registrations::{
 };
 pub use retention::{Expire, ExpireGrace, Expired, GraceExpired, NoteUnattended, Unattended};
 pub use settings::Settings;
+pub use slack_marks::{
+    FindUnseen, ListSlackReadings, NoteSlackActivity, NoteSlackMark, SLACK_READINGS_MAX,
+    SlackConversation, SlackReading,
+};
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };

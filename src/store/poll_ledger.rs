@@ -21,7 +21,7 @@ pub use self::presence::{
 };
 use super::error::StoreError;
 use super::writer::{Tx, Write};
-use super::{late_routing, routing};
+use super::{registrations, routing};
 use crate::domain::{LearnedCommit, Payload, Timestamp, WorkItemRef};
 use crate::telemetry::GatewayEvent;
 
@@ -258,7 +258,7 @@ impl Write for SavePoll {
         for sweep in &self.sweeps {
             mark_missing(tx, source, sweep)?;
         }
-        late_routing::learn(tx, &self.learns)?;
+        registrations::learn(tx, &self.learns)?;
         tx.effects.events.extend(self.records);
         Ok(())
     }
