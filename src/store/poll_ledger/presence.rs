@@ -10,7 +10,7 @@ use super::super::append::{Append, Appended};
 use super::super::error::StoreError;
 use super::super::routing;
 use super::super::writer::{Tx, Write};
-use super::PresenceChange;
+use super::{ItemKind, PresenceChange};
 use crate::domain::{CallerToken, EventId, InstanceName, Payload, WorkItemRef};
 
 const ASK_AGAIN: &str = "dropped:awaiting-start";
@@ -204,6 +204,8 @@ pub struct PresencePage {
 pub struct DuePresence {
     /// The item.
     pub work_item: WorkItemRef,
+    /// What it is.
+    pub kind: ItemKind,
     /// The event's payload.
     pub payload: Payload,
 }
@@ -248,19 +250,22 @@ impl DuePresences {
 
     fn read_due(&self, tx: &Tx<'_>, key: &str) -> Result<Option<DuePresence>, StoreError> {
         let row = tx.first(
-            "SELECT work_item, payload, payload_bytes FROM poll_items
+            "SELECT work_item, kind, payload, payload_bytes FROM poll_items
              WHERE source = ?1 AND work_item_key = ?2",
             params![self.source, key],
             |row| {
-                let bytes = row.get::<_, i64>(2)?.unsigned_abs();
-                let payload = Payload::from_stored(row.get(1)?, bytes);
-                Ok((row.get::<_, String>(0)?, payload))
+                let bytes = row.get::<_, i64>(3)?.unsigned_abs();
+                let payload = Payload::from_stored(row.get(2)?, bytes);
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, payload))
             },
             "read the presence of an item",
         )?;
-        row.map(|(work_item, payload)| {
-            let work_item = routing::parse_stored(&work_item)?;
-            Ok(DuePresence { work_item, payload })
+        row.map(|(work_item, kind, payload)| {
+            Ok(DuePresence {
+                work_item: routing::parse_stored(&work_item)?,
+                kind: ItemKind::from_word(&kind)?,
+                payload,
+            })
         })
         .transpose()
     }
