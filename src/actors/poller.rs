@@ -265,3 +265,6 @@ const fn state_of(failure: &Failure) -> IngressState {
         _ => IngressState::BackingOff,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,7 +172,7 @@ mod tests {
     fn a_429_is_always_a_limit() {
         assert_eq!(told(429).failure(), limited(Limit::Secondary, 60));
         let jira = Told {
-            reset: Some("2026-09-21T14:13:25Z"),
+            reset: Some("2026-09-21T14:53:25Z"),
             ..told(429)
         };
         let Failure::Limited { wait, .. } = jira.failure() else {
@@ -180,7 +180,7 @@ mod tests {
         };
         assert!(wait < Duration::from_secs(7200));
         let dated = Told {
-            retry_after: Some("Mon, 21 Sep 2026 13:33:30 GMT"),
+            retry_after: Some("Mon, 21 Sep 2026 14:13:30 GMT"),
             ..told(429)
         };
         assert_eq!(dated.failure(), limited(Limit::Secondary, 10));

@@ -6,7 +6,8 @@
 //! already. The next page is asked for by the moment at which the last one ended.
 //!
 //! The moment reaches back a little, because lists lag and it is not told whether they include it;
-//! what is in there twice is known by its id and moment.
+//! what is in there twice is known by its id, and if it is an item by its moment too: items come
+//! again with each change, comments with each edit, which is not told.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,6 +26,8 @@ const OVERLAP_MS: Millis = 60_000;
 const HOT_MS: Millis = 1_000;
 /// Pages of one list in one round; the rest follows at once in the next.
 const PAGES_MAX: usize = 5;
+/// Pages of one list when it cannot be left earlier.
+const TIED_PAGES_MAX: usize = 100;
 /// Pages of a list that is sorted newest first: it cannot be left half read.
 const NEWEST_PAGES_MAX: usize = 20;
 
@@ -48,17 +51,42 @@ pub(super) struct Changes {
 pub(super) struct Listing<'a> {
     pub(super) url: String,
     pub(super) known: &'a PollList,
-    /// True when an item that changed twice in one second has to be told twice.
+    /// True for issues and pull requests, which are told with each change.
     pub(super) is_of_items: bool,
 }
 
 impl Listing<'_> {
+    /// The floor of the rounds before that left the list unfinished: it holds to the list's end,
+    /// for what was edited meanwhile stands there however old it is.
+    fn unfinished(&self) -> Option<Timestamp> {
+        moment::parse(&self.known.note)
+    }
+
+    /// From when on to ask: a little before what was told, unless the rest of a long list follows.
     fn since(&self) -> Timestamp {
-        moment::before(self.known.watermark, OVERLAP_MS)
+        let overlap = match self.unfinished() {
+            Some(_) => HOT_MS,
+            None => OVERLAP_MS,
+        };
+        moment::before(self.known.watermark, overlap)
+    }
+
+    fn floor(&self) -> Timestamp {
+        let floor = self.unfinished().unwrap_or_else(|| self.since());
+        floor.max(self.known.baseline)
     }
 
     fn url_since(&self, since: Timestamp) -> String {
         format!("{}&since={}", self.url, moment::in_seconds(since))
+    }
+
+    /// What an entry is known by among what was told: an item that changed is another entry, a
+    /// comment that was edited is the same.
+    fn known_by<'a>(&self, entry: &'a str) -> &'a str {
+        match entry.split_once('@') {
+            Some((id, _)) if !self.is_of_items => id,
+            _ => entry,
+        }
     }
 
     /// Reads what changed; `None` when nothing did.
@@ -73,16 +101,17 @@ impl Listing<'_> {
         let mut reading = Reading::of(self, since);
         let etag = page.etag.clone();
         let mut next = reading.take(self, &page)?;
-        for _ in 1..PAGES_MAX {
-            let Some(url) = next.take() else { break };
+        // A list is left only where the next round can go on behind what this one read.
+        while reading.pages < PAGES_MAX || reading.newest <= self.known.watermark {
+            let Some(url) = next.take().filter(|_| reading.pages < TIED_PAGES_MAX) else {
+                break;
+            };
             let page = api.get(&url).await?;
             next = reading.take(self, &page)?;
         }
         Ok(Some(reading.end(self, url, etag, next.is_some())))
     }
-}
 
-impl Listing<'_> {
     /// Reads what changed on a list that knows no moments and is sorted newest first, back to
     /// where it was read before. Whatever changes meanwhile only pushes the rest down.
     pub(super) async fn read_newest_first(&self, api: &Api) -> Result<Option<Changes>, Failure> {
@@ -121,6 +150,7 @@ struct Reading {
     /// Everything that was listed, with its moment.
     listed: Vec<(String, Timestamp)>,
     entries: Vec<String>,
+    /// What was told before, or stands among the entries.
     seen: BTreeSet<String>,
     hot_from: Timestamp,
     pages: usize,
@@ -130,12 +160,13 @@ struct Reading {
 
 impl Reading {
     fn of(listing: &Listing<'_>, since: Timestamp) -> Self {
+        let told = listing.known.handled.iter();
         Self {
             since,
             newest: listing.known.watermark,
             listed: Vec::new(),
             entries: Vec::new(),
-            seen: listing.known.handled.clone(),
+            seen: told.map(|entry| listing.known_by(entry).to_owned()).collect(),
             hot_from: Timestamp(i64::MAX),
             pages: 0,
             moved: false,
@@ -148,7 +179,9 @@ impl Reading {
         self.pages = self.pages.saturating_add(1);
         self.moved |= page.moved;
         self.poll_interval = self.poll_interval.max(page.poll_interval);
-        self.hot_from = self.hot_from.min(moment::before(page.date, HOT_MS));
+        if listing.is_of_items {
+            self.hot_from = self.hot_from.min(moment::before(page.date, HOT_MS));
+        }
         let mut last = self.since;
         for raw in json::items(&page.body)? {
             let Some((id, updated)) = entry(raw) else {
@@ -156,7 +189,7 @@ impl Reading {
                 continue;
             };
             let key = format!("{id}@{}", moment::in_seconds(updated));
-            if self.seen.insert(key.clone()) {
+            if self.seen.insert(listing.known_by(&key).to_owned()) {
                 self.entries.push(raw.to_owned());
             }
             self.listed.push((key, updated));
@@ -175,33 +208,41 @@ impl Reading {
         Ok(Some(listing.url_since(since)))
     }
 
-    fn end(self, listing: &Listing<'_>, url: String, etag: String, more: bool) -> Changes {
+    fn end(self, listing: &Listing<'_>, url: String, etag: String, is_left: bool) -> Changes {
         let known = listing.known;
-        let kept_from = moment::before(self.newest, OVERLAP_MS);
-        let hot_from = if listing.is_of_items {
-            self.hot_from
-        } else {
-            Timestamp(i64::MAX)
-        };
-        let is_hot = self.newest >= hot_from && !self.listed.is_empty();
+        let floor = listing.floor();
+        let more = is_left && self.newest > known.watermark;
+        let is_hot = self.listed.iter().any(|(_, at)| *at >= self.hot_from);
         let is_settled = self.newest == known.watermark && self.pages == 1 && !is_hot;
-        let handled = self.listed.into_iter().filter_map(|(key, updated)| {
-            (updated >= kept_from && updated < hot_from).then_some(key)
-        });
         let list = PollList {
             watermark: self.newest,
             url,
             etag: if is_settled { etag } else { String::new() },
-            handled: handled.collect(),
+            handled: self.handled(known),
+            note: more.then(|| moment::in_seconds(floor)).unwrap_or_default(),
             ..known.clone()
         };
         Changes {
             list,
             entries: self.entries,
-            floor: listing.since().max(known.baseline),
+            floor,
             more,
             moved: self.moved,
             poll_interval: self.poll_interval,
         }
+    }
+
+    /// What is listed again next time and is not to be told again.
+    fn handled(&self, known: &PollList) -> BTreeSet<String> {
+        let kept_from = moment::before(self.newest, OVERLAP_MS);
+        let told = known.handled.iter().filter_map(|entry| {
+            let (_, at) = entry.split_once('@')?;
+            Some((entry, moment::parse(at)?))
+        });
+        let listed = self.listed.iter().map(|(entry, at)| (entry, *at));
+        told.chain(listed)
+            .filter(|(_, at)| *at >= kept_from && *at < self.hot_from)
+            .map(|(entry, _)| entry.clone())
+            .collect()
     }
 }

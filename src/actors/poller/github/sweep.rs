@@ -42,17 +42,9 @@ impl GitHubPoller {
         teller: &Teller,
         round: &mut Round,
     ) -> Result<(), Failure> {
-        let path = format!(
-            "/repos/{}/issues?state=all&sort=updated&direction=desc&per_page=1",
-            teller.repository.full_name
-        );
+        let path = format!("/repos/{}", teller.repository.full_name);
         // Whatever happens from this answer on is news.
-        let baseline = match self.api.get(&self.api.url(&path)).await {
-            Ok(page) => page.date,
-            // Issues are switched off; pull requests may still be there.
-            Err(Failure::Gone(_)) => self.clock.now(),
-            Err(failure) => return Err(failure),
-        };
+        let baseline = self.api.get(&self.api.url(&path)).await?.date;
         self.sweep(teller, &PollLists::new(), baseline, round)
             .await?;
         for list in [ISSUES, COMMENTS, REVIEW_COMMENTS] {

@@ -176,7 +176,7 @@ mod tests {
         assert!(open.carries(&["a".to_owned(), "b".to_owned()]));
         assert!(!open.carries(&["A".to_owned()]));
         let dates = r#""resolutiondate": null,
-            "statuscategorychangedate": "2026-09-21T15:33:20.000+0200","#;
+            "statuscategorychangedate": "2026-09-21T16:13:20.000+0200","#;
         let done = issue("done", dates);
         let done = Issue::read(&done).unwrap();
         assert!(done.is_done);
