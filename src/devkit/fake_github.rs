@@ -193,7 +193,9 @@ impl FakeGitHub {
 
     /// Starts a check of a commit, or ends it with a conclusion; returns its id.
     pub fn check_run(&self, name: &str, sha: &str, check: &str, conclusion: Option<&str>) -> u64 {
-        self.in_repo(name, |repo, now| repo.check_run(now, sha, check, conclusion))
+        self.in_repo(name, |repo, now| {
+            repo.check_run(now, sha, check, conclusion)
+        })
     }
 
     /// Posts a status of a commit; returns its id.
@@ -253,7 +255,10 @@ impl FakeGitHub {
     fn in_repo<T: Default>(&self, name: &str, what: impl FnOnce(&mut Repo, i64) -> T) -> T {
         self.change(|model| {
             let now = model.now;
-            model.repo(name).map(|repo| what(repo, now)).unwrap_or_default()
+            model
+                .repo(name)
+                .map(|repo| what(repo, now))
+                .unwrap_or_default()
         })
     }
 

@@ -18,6 +18,8 @@ use crate::digest;
 
 /// A request that never is answered is given up after this.
 const HANG: Duration = Duration::from_secs(600);
+/// Between the last bytes of a cut answer and its end.
+const LINGER: Duration = Duration::from_millis(20);
 const ETAG_CHARS: usize = 16;
 
 /// A request as it was answered.
@@ -192,7 +194,8 @@ impl<M: Model> Shared<M> {
         if let Some(then) = then {
             (then.what)();
         }
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        self.changes
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
@@ -322,11 +325,12 @@ async fn serve<M: Model>(request: HttpRequest, shared: web::Data<Shared<M>>) -> 
     }
     let mut reply = shared.model().answer(&read);
     let etag = reply.headers.iter().find(|(name, _)| *name == "etag");
-    if !if_none_match.is_empty() && etag.is_some_and(|(_, etag)| *etag == if_none_match) {
+    let is_cut = matches!(trouble, Some(Trouble::Cut | Trouble::CutChunked));
+    if !is_cut && !if_none_match.is_empty() && etag.is_some_and(|(_, etag)| *etag == if_none_match)
+    {
         (reply.status, reply.body) = (304, String::new());
     }
     reply.headers.extend(shared.model().headers());
-    let is_cut = matches!(trouble, Some(Trouble::Cut | Trouble::CutChunked));
     let response = spoiled(reply, trouble);
     asked.status = if is_cut {
         0
@@ -388,8 +392,17 @@ fn cut(reply: &Reply, is_length_told: bool) -> HttpResponse {
     let half = reply.body.len() / 2;
     let body = reply.body.as_bytes().get(..half).unwrap_or_default();
     let chunk = web::Bytes::copy_from_slice(body);
-    let gone = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-    let stream = futures_util::stream::iter([Ok(chunk), Err(gone)]);
+    let stream = futures_util::stream::unfold(Some(chunk), |chunk| async move {
+        match chunk {
+            Some(chunk) => Some((Ok(chunk), None)),
+            None => {
+                // What was written has to leave before the connection goes.
+                tokio::time::sleep(LINGER).await;
+                let gone = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                Some((Err(gone), None))
+            }
+        }
+    });
     let mut response = HttpResponse::Ok();
     if is_length_told {
         response.no_chunking(u64::try_from(reply.body.len()).unwrap_or(u64::MAX));

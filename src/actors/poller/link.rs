@@ -9,6 +9,7 @@ pub(super) struct Home {
     path: String,
 }
 
+const PUBLIC_ORIGIN: &str = "https://api.github.com";
 /// The path of the API on an Enterprise Server.
 const ENTERPRISE_PATH: &str = "/api/v3";
 
@@ -49,18 +50,15 @@ impl Home {
         if origin == self.origin {
             return Some(format!("{origin}{path}"));
         }
-        let is_proxied =
-            !self.path.is_empty() && self.path != ENTERPRISE_PATH || self.is_loopback();
         let inner = path.strip_prefix(ENTERPRISE_PATH).unwrap_or(&path);
-        is_proxied.then(|| format!("{}{}{inner}", self.origin, self.path))
+        self.is_proxy()
+            .then(|| format!("{}{}{inner}", self.origin, self.path))
     }
 
-    fn is_loopback(&self) -> bool {
-        let host = self.origin.split_once("://").map_or("", |(_, host)| host);
-        ["127.0.0.1", "localhost", "[::1]"].iter().any(|own| {
-            host.strip_prefix(own)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-        })
+    /// True when it is not where GitHub itself has its API.
+    fn is_proxy(&self) -> bool {
+        let is_public = self.origin == PUBLIC_ORIGIN && self.path.is_empty();
+        !is_public && self.path != ENTERPRISE_PATH
     }
 }
 

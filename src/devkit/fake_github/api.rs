@@ -68,7 +68,11 @@ impl GitHub {
             }
             ["pulls", "comments"] => {
                 let visible = repo.review_comments.iter().filter(|own| is_visible(own));
-                return listed(changed(visible.cloned().collect(), request), request, page_max);
+                return listed(
+                    changed(visible.cloned().collect(), request),
+                    request,
+                    page_max,
+                );
             }
             ["issues", ..] if repo.issues_are_off => {
                 return Reply::error(410, "Issues are disabled for this repo");
@@ -133,7 +137,9 @@ impl Repo {
 
     fn pull_requests(&self, request: &Request) -> Vec<Value> {
         let numbers = self.numbers();
-        let items = numbers.into_iter().map(|number| self.pull_request_object(number));
+        let items = numbers
+            .into_iter()
+            .map(|number| self.pull_request_object(number));
         let items = items.filter(|item| !item.is_null() && has_state(item, request));
         changed(items.collect(), request)
     }
@@ -176,7 +182,11 @@ fn changed(mut items: Vec<Value>, request: &Request) -> Vec<Value> {
 
 /// One page of a list.
 fn listed(items: Vec<Value>, request: &Request, page_max: usize) -> Reply {
-    let number = |name: &str| request.given(name).and_then(|text| text.parse::<usize>().ok());
+    let number = |name: &str| {
+        request
+            .given(name)
+            .and_then(|text| text.parse::<usize>().ok())
+    };
     let page = number("page").unwrap_or(1).max(1);
     let per_page = number("per_page").unwrap_or(PER_PAGE_DEFAULT);
     let per_page = per_page.clamp(1, page_max);
@@ -191,7 +201,10 @@ fn listed(items: Vec<Value>, request: &Request, page_max: usize) -> Reply {
         query.retain(|(name, _)| name != "page");
         query.push(("page".to_owned(), page.saturating_add(1).to_string()));
         let url = format!("{}{}{}", request.origin, request.path, query_of(&query));
-        reply.with("link", format!("<{url}>; rel=\"next\", <{url}>; rel=\"last\""))
+        reply.with(
+            "link",
+            format!("<{url}>; rel=\"next\", <{url}>; rel=\"last\""),
+        )
     };
     reply.with_etag()
 }

@@ -179,7 +179,10 @@ impl Repo {
 
     pub(super) fn label(&mut self, now: i64, number: u64, label: &str, is_set: bool) {
         let labels = self.items.get(&number).and_then(|item| item.get("labels"));
-        let mut labels = labels.and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut labels = labels
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         labels.retain(|own| own.get("name") != Some(&json!(label)));
         if is_set {
             labels.push(json!({"name": label}));
@@ -271,7 +274,10 @@ impl Repo {
     }
 
     pub(super) fn draft_review(&mut self, now: i64, number: u64, author: &str) -> (u64, u64) {
-        let updated = self.items.get(&number).and_then(|item| item.get("updated_at"));
+        let updated = self
+            .items
+            .get(&number)
+            .and_then(|item| item.get("updated_at"));
         let updated = updated.cloned().unwrap_or_default();
         let review = self.review(now, number, author, "PENDING");
         for own in self.reviews.entry(number).or_default() {
@@ -340,9 +346,13 @@ impl Repo {
         let numbers = self.items.iter().filter(|(_, item)| {
             item.get("head").and_then(|head| head.get("sha")) == Some(&json!(sha))
         });
-        let numbers: Vec<Value> = numbers.map(|(number, _)| json!({"number": number})).collect();
+        let numbers: Vec<Value> = numbers
+            .map(|(number, _)| json!({"number": number}))
+            .collect();
         let runs = self.check_runs.entry(sha.to_owned()).or_default();
-        let known = runs.iter().position(|own| own.get("name") == Some(&json!(check)));
+        let known = runs
+            .iter()
+            .position(|own| own.get("name") == Some(&json!(check)));
         let known = known.map(|at| runs.remove(at));
         let is_running = |run: &Value| run.get("status") == Some(&json!("in_progress"));
         let id = known.filter(is_running).map_or(id, |run| id_of(&run));
@@ -392,7 +402,10 @@ impl Repo {
     }
 
     pub(super) fn pull_request_object(&self, number: u64) -> Value {
-        let item = self.items.get(&number).filter(|item| item.contains_key("head"));
+        let item = self
+            .items
+            .get(&number)
+            .filter(|item| item.contains_key("head"));
         let Some(mut item) = item.cloned() else {
             return Value::Null;
         };
@@ -413,12 +426,16 @@ impl Repo {
         let all = all.chain(self.reviews.values().flatten());
         let all = all.chain(self.check_runs.values().flatten());
         let mut all = all.chain(self.statuses.values().flatten());
-        all.find(|own| id_of(own) == id).cloned().unwrap_or_default()
+        all.find(|own| id_of(own) == id)
+            .cloned()
+            .unwrap_or_default()
     }
 }
 
 /// The item that a comment is on.
 fn number_of(comment: &Value) -> Option<u64> {
-    let url = comment.get("issue_url").or_else(|| comment.get("pull_request_url"))?;
+    let url = comment
+        .get("issue_url")
+        .or_else(|| comment.get("pull_request_url"))?;
     url.as_str()?.rsplit('/').next()?.parse().ok()
 }

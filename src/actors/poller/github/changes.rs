@@ -166,7 +166,9 @@ impl Reading {
             newest: listing.known.watermark,
             listed: Vec::new(),
             entries: Vec::new(),
-            seen: told.map(|entry| listing.known_by(entry).to_owned()).collect(),
+            seen: told
+                .map(|entry| listing.known_by(entry).to_owned())
+                .collect(),
             hot_from: Timestamp(i64::MAX),
             pages: 0,
             moved: false,

@@ -86,14 +86,19 @@ async fn comments_reviews_and_closures_are_told_in_the_order_in_which_they_happe
         .open_pull_request(REPO, "octocat", &[], &"a".repeat(40));
     let poller = rig.polling().await;
     rig.github.advance(60);
-    rig.github.trouble("/repos", Some(1), crate::devkit::fake_github::Trouble::Status(502, ""));
+    rig.github.trouble(
+        "/repos",
+        Some(1),
+        crate::devkit::fake_github::Trouble::Status(502, ""),
+    );
     let first = rig.github.comment(REPO, issue, "ann", "first");
     let line = rig.github.review_comment(REPO, pull, "bob");
     let review = rig.github.review(REPO, pull, "bob", "APPROVED");
     rig.github.merge(REPO, pull, "cid");
     let last = rig.github.comment(REPO, pull, "dan", "last");
     rig.github.close(REPO, issue, "eve");
-    rig.until("everything is told", |rig| rig.kinds().len() >= 7).await;
+    rig.until("everything is told", |rig| rig.kinds().len() >= 7)
+        .await;
     rig.rounds(3).await;
     let ids = rig.events();
     let implied = line - 1;
@@ -136,7 +141,10 @@ async fn payloads_have_the_shape_of_a_webhook() {
     assert_eq!(told["issue"]["number"], issue);
     assert_eq!(told["sender"]["login"], "ann");
     assert_eq!(told["repository"]["full_name"], REPO);
-    assert_eq!(told["repository"]["html_url"], "https://github.com/octo/repo");
+    assert_eq!(
+        told["repository"]["html_url"],
+        "https://github.com/octo/repo"
+    );
     assert_eq!(told["repository"]["id"], rig.github.repository(REPO)["id"]);
     let told = rig.payload(&format!("poll-comment-PRR_{review}"));
     assert_eq!(told["action"], "submitted");
@@ -157,7 +165,9 @@ async fn payloads_have_the_shape_of_a_webhook() {
 async fn edits_and_deletions_are_not_told() {
     let rig = Rig::new();
     let issue = rig.github.open_issue(REPO, "octocat", &[]);
-    let old = rig.github.comment(REPO, issue, "ann", "before the baseline");
+    let old = rig
+        .github
+        .comment(REPO, issue, "ann", "before the baseline");
     rig.github.advance(3600);
     let poller = rig.polling().await;
     let told = rig.github.comment(REPO, issue, "ann", "told");
@@ -183,14 +193,19 @@ async fn a_review_comment_that_was_drafted_long_ago_is_told_when_its_review_is_s
     rig.github.advance(86_400);
     let poller = rig.polling().await;
     let number = rig.github.open_issue(REPO, "octocat", &[]);
-    rig.github.comment(REPO, number, "ann", "moves the lists on");
-    rig.until("that is told", |rig| rig.kinds().len() == 1).await;
+    rig.github
+        .comment(REPO, number, "ann", "moves the lists on");
+    rig.until("that is told", |rig| rig.kinds().len() == 1)
+        .await;
     rig.github.advance(3600);
     rig.github.submit_review(REPO, pull, review);
-    rig.until("both are told", |rig| rig.kinds().len() == 3).await;
+    rig.until("both are told", |rig| rig.kinds().len() == 3)
+        .await;
     let ids = rig.events();
     assert!(ids.contains(&format!("pull_request_review poll-comment-PRR_{review}")));
-    assert!(ids.contains(&format!("pull_request_review_comment poll-comment-PRRC_{line}")));
+    assert!(ids.contains(&format!(
+        "pull_request_review_comment poll-comment-PRRC_{line}"
+    )));
     rig.github.advance(3600);
     rig.github.edit_review_comment(REPO, line);
     rig.rounds(4).await;
@@ -221,7 +236,8 @@ async fn pages_that_shift_while_they_are_read_lose_nothing() {
         });
     }
     let poller = rig.poll(REPO);
-    rig.until("all are told", |rig| rig.kinds().len() >= 73).await;
+    rig.until("all are told", |rig| rig.kinds().len() >= 73)
+        .await;
     rig.rounds(3).await;
     let told = rig.events();
     for id in &ids {
@@ -244,7 +260,8 @@ async fn more_in_one_second_than_a_page_holds_is_read_by_the_link() {
         rig.github.advance(-1);
     }
     let poller = rig.poll(REPO);
-    rig.until("all are told", |rig| rig.kinds().len() == 11).await;
+    rig.until("all are told", |rig| rig.kinds().len() == 11)
+        .await;
     let asked = rig.github.asked();
     assert!(asked.iter().any(|asked| asked.query.contains("page=2")));
     stop(poller).await;
@@ -263,19 +280,22 @@ async fn a_restart_repeats_nothing_and_misses_nothing() {
         .github
         .open_pull_request(REPO, "octocat", &[], &"a".repeat(40));
     let mut poller = rig.polling().await;
-    rig.until("the presence is told", |rig| rig.kinds().len() == 1).await;
+    rig.until("the presence is told", |rig| rig.kinds().len() == 1)
+        .await;
     for round in 1..=6_usize {
         rig.github.comment(REPO, issue, "ann", "while it runs");
         poller = restarted(&rig, poller).await;
         rig.github.review(REPO, pull, "bob", "COMMENTED");
-        rig.until("all is told", |rig| rig.kinds().len() == 1 + 2 * round).await;
+        rig.until("all is told", |rig| rig.kinds().len() == 1 + 2 * round)
+            .await;
     }
     stop(poller).await;
     rig.github.comment(REPO, issue, "ann", "while it is away");
     rig.github.advance(86_400 * 3);
     rig.github.comment(REPO, issue, "ann", "while it is away");
     let poller = rig.poll(REPO);
-    rig.until("all is told", |rig| rig.kinds().len() == 15).await;
+    rig.until("all is told", |rig| rig.kinds().len() == 15)
+        .await;
     rig.rounds(3).await;
     assert_eq!(rig.kinds().len(), 15);
     stop(poller).await;
@@ -304,7 +324,8 @@ async fn what_is_not_monitored_is_not_told() {
         rig.github.review(REPO, pull, "ann", "APPROVED");
         rig.github.close(REPO, issue, "ann");
         rig.github.close(REPO, pull, "ann");
-        rig.until("it is told", |rig| rig.kinds().len() >= kinds.len()).await;
+        rig.until("it is told", |rig| rig.kinds().len() >= kinds.len())
+            .await;
         rig.rounds(3).await;
         let mut told = rig.kinds();
         told.sort();
@@ -321,11 +342,14 @@ async fn a_repository_without_issues_is_polled_by_its_pull_requests() {
         .open_pull_request(REPO, "octocat", &[LABEL], &"a".repeat(40));
     rig.github.switch_issues_off(REPO);
     let poller = rig.poll(REPO);
-    rig.until("its presence is told", |rig| rig.kinds().len() == 1).await;
+    rig.until("its presence is told", |rig| rig.kinds().len() == 1)
+        .await;
     rig.github.review(REPO, pull, "bob", "APPROVED");
-    rig.until("the review is told", |rig| rig.kinds().len() == 2).await;
+    rig.until("the review is told", |rig| rig.kinds().len() == 2)
+        .await;
     rig.github.merge(REPO, pull, "bob");
-    rig.until("the closure is told", |rig| rig.kinds().len() == 3).await;
+    rig.until("the closure is told", |rig| rig.kinds().len() == 3)
+        .await;
     assert_eq!(rig.state().unwrap().0, IngressState::Up);
     stop(poller).await;
 }
@@ -337,7 +361,8 @@ async fn a_renamed_repository_is_followed_and_told_once() {
     let poller = rig.polling().await;
     rig.github.rename(REPO, "octo/renamed");
     rig.github.comment(REPO, issue, "ann", "after the move");
-    rig.until("the comment is told", |rig| !rig.kinds().is_empty()).await;
+    rig.until("the comment is told", |rig| !rig.kinds().is_empty())
+        .await;
     let moved = || {
         let records = rig.kept.records.lock().unwrap();
         let moved = records.iter().filter_map(|record| match record {
@@ -357,7 +382,10 @@ async fn a_renamed_repository_is_followed_and_told_once() {
     rig.github.comment(REPO, issue, "ann", "under its new name");
     rig.until("it is told", |rig| rig.kinds().len() == 2).await;
     let items = rig.texts("SELECT work_item FROM events ORDER BY id");
-    assert_eq!(items.last().unwrap(), &format!("github:octo/renamed#{issue}"));
+    assert_eq!(
+        items.last().unwrap(),
+        &format!("github:octo/renamed#{issue}")
+    );
     stop(poller).await;
 }
 

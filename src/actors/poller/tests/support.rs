@@ -188,6 +188,11 @@ impl Rig {
         poller
     }
 
+    /// Changes rows by hand, as only a test may.
+    pub(super) async fn alter(&self, sql: &'static str) {
+        self.submit(Alter(sql)).await;
+    }
+
     pub(super) async fn submit<W: Write>(&self, write: W) -> W::Reply {
         self.store.send(Submit(write)).await.unwrap().unwrap()
     }
@@ -210,7 +215,11 @@ impl Rig {
             }
         };
         let waited = tokio::time::timeout(PATIENCE, waiting).await;
-        assert!(waited.is_ok(), "waited in vain until {wanted}: {}", self.told());
+        assert!(
+            waited.is_ok(),
+            "waited in vain until {wanted}: {}",
+            self.told()
+        );
     }
 
     /// What is known, for a test that failed.
@@ -230,7 +239,8 @@ impl Rig {
         let begun = || self.list_requests(name).len();
         let before = begun();
         // The first one may be the end of a round, and the last one the beginning.
-        self.until("some rounds", |_| begun() > before + count + 1).await;
+        self.until("some rounds", |_| begun() > before + count + 1)
+            .await;
     }
 
     /// The requests for the list of changes, which each round makes first.
@@ -282,9 +292,7 @@ impl Rig {
     /// How many drops of a reason were recorded.
     pub(super) fn drops(&self, reason: DropReason) -> usize {
         let records = self.kept.records.lock().unwrap();
-        let is_it = |record: &&GatewayEvent| {
-            matches!(record, GatewayEvent::Dropped { reason: own, .. } if *own == reason)
-        };
+        let is_it = |record: &&GatewayEvent| matches!(record, GatewayEvent::Dropped { reason: own, .. } if *own == reason);
         records.iter().filter(is_it).count()
     }
 
@@ -357,6 +365,17 @@ impl Rig {
     }
 }
 
+struct Alter(&'static str);
+
+impl Write for Alter {
+    type Reply = ();
+
+    fn apply(self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        tx.connection.execute_batch(self.0).unwrap();
+        Ok(())
+    }
+}
+
 pub(super) async fn stop(poller: Addr<PollerActor>) {
     poller.send(StopIngress).await.unwrap();
 }
@@ -374,7 +393,7 @@ pub(super) fn item(number: u64) -> WorkItemRef {
     WorkItemRef::parse(&format!("github:{REPO}#{number}")).unwrap()
 }
 
-fn identity(instance: &str) -> Identity {
+pub(super) fn identity(instance: &str) -> Identity {
     Identity {
         instance: InstanceName::parse(instance).unwrap(),
         peer: Some(PeerId::parse("peer").unwrap()),
