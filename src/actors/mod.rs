@@ -3,6 +3,7 @@
 mod housekeeping;
 mod liveness;
 pub mod messages;
+pub mod poller;
 mod queue;
 mod queue_registry;
 pub mod slack_socket;

@@ -1,0 +1,311 @@
+//! A repository, read through GitHub's REST API.
+//!
+//! One list tells which issues and pull requests changed, one which comments, one which review
+//! comments: three requests a round, each a 304 while nothing happens. What they do not tell is
+//! read for the items that changed. What happened before the baseline, or was told, is not told.
+
+mod changes;
+mod checks;
+mod comments;
+mod details;
+mod item;
+mod objects;
+mod repository;
+mod sweep;
+mod teller;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::changes::{Changes, Listing};
+use self::details::Changed;
+use self::item::Item;
+use self::objects::Objects;
+use self::teller::Teller;
+use super::failure::Failure;
+use super::http::Api;
+use super::round::{PresenceArrivals, Round, RoundEnd};
+use super::store::PollStore;
+use crate::config::GitHubSource;
+use crate::domain::{Arrival, Clock};
+use crate::providers::Declared;
+use crate::store::{DuePresence, ItemChange, ItemKind, LoadPoll, PollLists};
+
+/// The list of changed issues and pull requests.
+const ISSUES: &str = "issues";
+/// The list of comments on issues and pull requests.
+const COMMENTS: &str = "issue-comments";
+/// The list of comments on lines of pull requests.
+const REVIEW_COMMENTS: &str = "review-comments";
+const PER_PAGE: &str = "per_page=100";
+/// Rounds for which a list is left alone after it was refused: they double up to this.
+const SKIPS_MAX: u32 = 64;
+
+/// The headers of every request.
+pub(super) const HEADERS: &[(&str, &str)] = &[
+    ("accept", "application/vnd.github+json"),
+    ("x-github-api-version", "2022-11-28"),
+];
+
+/// Reads one repository.
+pub(super) struct GitHubPoller {
+    pub(super) source: GitHubSource,
+    /// What the ledger calls it.
+    pub(super) key: String,
+    pub(super) checks_every: Option<Duration>,
+    pub(super) api: Api,
+    pub(super) store: PollStore,
+    pub(super) clock: Arc<dyn Clock>,
+    checks_due: Option<Instant>,
+    /// True when an answer came from another URL, so that the name has to be asked for.
+    has_moved: bool,
+    refused: BTreeMap<&'static str, Refused>,
+}
+
+/// A list that was refused: permissions, a feature that is switched off.
+struct Refused {
+    failure: Failure,
+    skips_left: u32,
+    skips_next: u32,
+}
+
+impl GitHubPoller {
+    pub(super) fn new(
+        (source, key): (GitHubSource, String),
+        checks_every: Option<Duration>,
+        (api, store): (Api, PollStore),
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            source,
+            key,
+            checks_every,
+            api,
+            store,
+            clock,
+            checks_due: None,
+            has_moved: false,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// Reads everything once and stores what is new.
+    pub(super) async fn round(&mut self, declared: Arc<Declared>) -> Result<RoundEnd, Failure> {
+        let load = LoadPoll {
+            source: self.key.clone(),
+        };
+        let lists = self.store.submit(load).await?;
+        let mut round = Round::of(&self.key);
+        let repository = self.identify(&lists, &declared, &mut round).await?;
+        let teller = Teller {
+            repository,
+            declared,
+            received_at: self.clock.now(),
+        };
+        let gathered = self.gather(&teller, &lists, &mut round).await;
+        let end = round.store(&self.store, &self.key, &teller).await?;
+        gathered.map(|()| end)
+    }
+
+    async fn gather(
+        &mut self,
+        teller: &Teller,
+        lists: &PollLists,
+        round: &mut Round,
+    ) -> Result<(), Failure> {
+        if !lists.contains_key(ISSUES) {
+            return self.first_sight(teller, round).await;
+        }
+        let mut objects = Objects::default();
+        let changed = self
+            .read_changes(teller, lists, &mut objects, round)
+            .await?;
+        self.read_details(teller, changed, &mut objects, round)
+            .await?;
+        for list in [COMMENTS, REVIEW_COMMENTS] {
+            self.read_comments(teller, (list, lists), &mut objects, round)
+                .await?;
+        }
+        if self.is_sweep_due(lists) {
+            let known = lists.get(ISSUES);
+            let floor = known.map_or(teller.received_at, |list| list.watermark);
+            self.sweep(teller, lists, floor, round).await?;
+        }
+        if self.are_checks_due() {
+            self.read_checks(teller, lists, round).await?;
+            self.put_off_checks();
+        }
+        Ok(())
+    }
+
+    /// Reads which items changed; returns those that have to be read on their own.
+    async fn read_changes(
+        &mut self,
+        teller: &Teller,
+        lists: &PollLists,
+        objects: &mut Objects,
+        round: &mut Round,
+    ) -> Result<Changed, Failure> {
+        let mut changed = Changed::new();
+        let path = "issues?state=all&sort=updated&direction=asc";
+        let changes = match self.changes(teller, (ISSUES, path), lists, round).await? {
+            Some(changes) => Some(changes),
+            None => self.without_issues(teller, lists, round).await?,
+        };
+        let Some(changes) = changes else {
+            return Ok(changed);
+        };
+        for raw in &changes.entries {
+            let Ok(item) = Item::issue(raw) else { continue };
+            if item.is_issue_object {
+                objects.keep_issue(item.number, raw);
+            }
+            if !self.monitors(item.kind) {
+                continue;
+            }
+            let was_closed = !item.is_open && item.closed_at >= Some(changes.floor);
+            if item.kind == ItemKind::PullRequest || was_closed {
+                changed.insert(item.number, (item.kind, changes.floor));
+                continue;
+            }
+            let change = if item.is_open {
+                self.issue_change(teller, &item, changes.floor)?
+            } else {
+                ItemChange::Gone
+            };
+            let work_item = teller.repository.item(item.number)?;
+            round.save.items.push((work_item, change));
+        }
+        Ok(changed)
+    }
+
+    /// Where issues are switched off, the list of pull requests tells what changed.
+    async fn without_issues(
+        &mut self,
+        teller: &Teller,
+        lists: &PollLists,
+        round: &mut Round,
+    ) -> Result<Option<Changes>, Failure> {
+        let is_off = |refused: &Refused| matches!(refused.failure, Failure::Gone(_));
+        let (Some(known), true) = (
+            lists.get(ISSUES),
+            self.refused.get(ISSUES).is_some_and(is_off),
+        ) else {
+            return Ok(None);
+        };
+        // That is how the repository is meant to be.
+        round
+            .failures
+            .retain(|failure| !matches!(failure, Failure::Gone(_)));
+        let path = format!(
+            "/repos/{}/pulls?state=all&sort=updated&direction=desc&{PER_PAGE}",
+            teller.repository.full_name
+        );
+        let listing = Listing {
+            url: self.api.url(&path),
+            known,
+            is_of_items: true,
+        };
+        let changes = listing.read_newest_first(&self.api).await?;
+        if let Some(changes) = &changes {
+            self.note(ISSUES, known, changes, round);
+        }
+        Ok(changes)
+    }
+
+    /// What changed on a list, unless nothing did or it is refused. Notes where to go on.
+    async fn changes(
+        &mut self,
+        teller: &Teller,
+        (name, path): (&'static str, &str),
+        lists: &PollLists,
+        round: &mut Round,
+    ) -> Result<Option<Changes>, Failure> {
+        let Some(known) = lists.get(name) else {
+            return Ok(None);
+        };
+        if let Some(failure) = self.is_left_alone(name) {
+            round.failures.push(failure);
+            return Ok(None);
+        }
+        let path = format!("/repos/{}/{path}&{PER_PAGE}", teller.repository.full_name);
+        let listing = Listing {
+            url: self.api.url(&path),
+            known,
+            is_of_items: name == ISSUES,
+        };
+        match listing.read(&self.api).await {
+            Ok(changes) => {
+                self.refused.remove(name);
+                if let Some(changes) = &changes {
+                    self.note(name, known, changes, round);
+                }
+                Ok(changes)
+            }
+            Err(failure) => {
+                round.tolerate(failure.clone())?;
+                self.leave_alone(name, failure);
+                Ok(None)
+            }
+        }
+    }
+
+    fn note(
+        &mut self,
+        name: &'static str,
+        known: &crate::store::PollList,
+        changes: &Changes,
+        round: &mut Round,
+    ) {
+        self.has_moved |= changes.moved;
+        round.more |= changes.more;
+        round.respect(changes.poll_interval);
+        if changes.list != *known {
+            let list = changes.list.clone();
+            round.save.lists.insert(name.to_owned(), list);
+        }
+    }
+
+    /// The failure of a list that is not asked this time.
+    fn is_left_alone(&mut self, name: &'static str) -> Option<Failure> {
+        let refused = self.refused.get_mut(name)?;
+        refused.skips_left = refused.skips_left.checked_sub(1)?;
+        Some(refused.failure.clone())
+    }
+
+    fn leave_alone(&mut self, name: &'static str, failure: Failure) {
+        let skips = self.refused.get(name).map_or(1, |known| known.skips_next);
+        let refused = Refused {
+            failure,
+            skips_left: skips,
+            skips_next: skips.saturating_mul(2).min(SKIPS_MAX),
+        };
+        self.refused.insert(name, refused);
+    }
+
+    const fn monitors(&self, kind: ItemKind) -> bool {
+        match kind {
+            ItemKind::Issue => self.source.monitor.issues,
+            ItemKind::PullRequest => self.source.monitor.pull_requests,
+        }
+    }
+
+    fn are_checks_due(&self) -> bool {
+        let now = self.clock.instant();
+        self.checks_every.is_some()
+            && self.source.monitor.pull_requests
+            && self.checks_due.is_none_or(|due| due <= now)
+    }
+
+    fn put_off_checks(&mut self) {
+        let now = self.clock.instant();
+        self.checks_due = self.checks_every.and_then(|every| now.checked_add(every));
+    }
+}
+
+impl PresenceArrivals for Teller {
+    fn presence(&self, due: &DuePresence) -> Option<Box<Arrival>> {
+        Self::presence(self, &due.work_item, due.kind, &due.payload)
+    }
+}
