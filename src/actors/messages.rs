@@ -283,3 +283,14 @@ pub struct Redeclare(pub Arc<Declared>);
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct StopIngress;
+
+/// Stop every ingress, and start none from now on. Sent at the end; answered once nothing of them
+/// is left.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct StopIngresses;
+
+/// Look at once whether the configuration changed. Sent when somebody asks for it by a signal.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct LookNow;

@@ -28,20 +28,8 @@ pub struct HttpSettings {
 pub(super) struct Door {
     /// Without a trailing `/`; Slack's routes are below it.
     path: String,
-    is_enabled: bool,
     /// `None` when it is disabled, or enabled without its secret.
     pub(super) secrets: Option<Secrets>,
-}
-
-impl Door {
-    /// How it stands, in the word of health.
-    pub(super) const fn word(&self) -> &'static str {
-        match (self.is_enabled, &self.secrets) {
-            (false, _) => "disabled",
-            (true, None) => "missing-secret",
-            (true, Some(_)) => "up",
-        }
-    }
 }
 
 /// What a provider sends to a path.
@@ -70,7 +58,6 @@ impl HttpSettings {
     pub fn new(config: &GatewayConfig, environment: &Environment) -> Self {
         let webhook = |webhook: &crate::config::WebhookConfig| Door {
             path: webhook.path.clone(),
-            is_enabled: webhook.enabled,
             secrets: live(webhook.enabled, || webhook.secrets(environment)),
         };
         let slack = &config.slack.http;
@@ -82,7 +69,6 @@ impl HttpSettings {
             jira: webhook(&config.jira.webhook),
             slack: Door {
                 path: "/slack".to_owned(),
-                is_enabled: slack.enabled,
                 secrets: live(slack.enabled, || slack.secrets(environment)),
             },
             wait_max: config.consume.wait_max,

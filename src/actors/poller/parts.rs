@@ -15,7 +15,7 @@ use crate::domain::Clock;
 use crate::providers::Declared;
 
 /// What a poller reads.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PollSource {
     /// A repository.
     GitHub {
@@ -29,7 +29,7 @@ pub enum PollSource {
 }
 
 /// A Jira project that is polled.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JiraProject {
     /// `host[:port]` of the site in lower case.
     pub site: String,

@@ -25,6 +25,7 @@ use super::samples::github::{ISSUE_COMMENT, Scene};
 use super::samples::{moment, new_id};
 use super::send::{headers, new_delivery_id};
 use super::serving::Serving;
+use crate::app::Parts;
 use crate::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig, new_secret};
 use crate::domain::{Clock, WorkItemRef};
 use crate::providers::RepositoryPattern;
@@ -129,7 +130,7 @@ impl Try {
         let secret = new_secret().map_err(Failure::NoRandomness)?;
         let secret = secret.expose().unwrap_or_default();
         let mut story = Story::begin(context, scratch);
-        let serving = Serving::start(&scratch_config(scratch, secret))?;
+        let serving = Serving::start(&scratch_config(scratch, secret), &Parts::default())?;
         let api = Api::new(serving.api().clone())?;
         story.started(api.base());
         match follow(&api, secret, &mut story, context).await {

@@ -346,6 +346,7 @@ fn parts(clock: &Arc<MovedClock>) -> Parts {
         intervals: Intervals {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),
+            reload: Duration::from_millis(50),
         },
         timeouts: Timeouts {
             head: Duration::from_secs(2),
