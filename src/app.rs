@@ -8,6 +8,7 @@
 mod filesystem;
 mod ingresses;
 mod limits;
+mod live;
 mod lock;
 mod parts;
 mod start_error;
@@ -36,11 +37,15 @@ use crate::http::{self, HttpParts, HttpSettings, HttpState, Listener, Phase, Rou
 use crate::store::{self, ReadPool, Settings, Writer};
 use crate::telemetry::{EventLog, GatewayEvent, LogPlace};
 
+pub use self::live::LiveSettings;
 pub use self::parts::{Arbiters, Intervals, Parts};
 pub use self::start_error::StartError;
 pub use self::stop::{StopHandle, Stopped};
 
 use self::stop::{Ending, Heard, Watch};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4_096;
 
 /// A gateway that is bound and running; answers once [`Gateway::run_until_stopped`] is awaited.
 pub struct Gateway {
@@ -103,6 +108,8 @@ fn bind(address: &Address, exposed: bool) -> Result<TcpListener, StartError> {
             address: address.to_string(),
         });
     }
+    // A burst of connections must not wait for a second try: the default would hold 128.
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| failed(error.into()))?;
     Ok(socket)
 }
 
@@ -152,6 +159,15 @@ impl Gateway {
     #[must_use]
     pub fn http(&self) -> Data<HttpState> {
         self.http.clone()
+    }
+
+    /// What a changed configuration is put in force with.
+    #[must_use]
+    pub fn live_settings(&self) -> LiveSettings {
+        LiveSettings {
+            http: self.http.clone(),
+            store: self.store.clone(),
+        }
     }
 
     fn announce(&self) {

@@ -168,7 +168,8 @@ impl Keeper {
                 break;
             }
         }
-        self.submit(NoteUnattended).await?;
+        let unattended = self.submit(NoteUnattended).await?;
+        self.health.note_unattended(unattended.subjects);
         self.give_back_pages().await?;
         self.swept_at = Some(self.clock.instant());
         Ok(())

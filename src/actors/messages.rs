@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Message, Recipient};
-use serde::Serialize;
 
 use crate::domain::{CallerToken, CommitItem, Identity, InstanceName, Millis, PeerId, Timestamp};
 use crate::providers::Declared;
@@ -77,8 +76,7 @@ impl Message for Observe {
 }
 
 /// Why a batch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BatchEnd {
     /// Nothing else waited.
     Drained,
@@ -88,6 +86,19 @@ pub enum BatchEnd {
     BytesMax,
     /// The gateway stops.
     Shutdown,
+}
+
+impl BatchEnd {
+    /// The word shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::WritesMax => "writes-max",
+            Self::BytesMax => "bytes-max",
+            Self::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// How the `StoreActor` does.
@@ -217,8 +228,7 @@ impl From<actix::MailboxError> for QueueError {
 // To and from the ingresses.
 
 /// Where an ingress stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IngressState {
     /// It takes events; for Slack's socket: `hello` came.
     Up,

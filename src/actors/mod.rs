@@ -15,6 +15,7 @@ mod supervisor;
 #[cfg(test)]
 mod test_support;
 
+pub use actix::MailboxError;
 pub use config_watch::{Apply, ConfigWatchActor, WatchParts};
 pub use housekeeping::{HousekeepingActor, HousekeepingParts};
 pub use ingress_board::{IngressBoard, IngressStatus};

@@ -7,7 +7,7 @@ use actix_web::http::header::{ALLOW, RETRY_AFTER};
 use actix_web::{HttpResponse, HttpResponseBuilder, ResponseError};
 use serde::Serialize;
 
-use crate::actors::QueueError;
+use crate::actors::{MailboxError, QueueError};
 use crate::domain::{ActorConflict, Refusal};
 use crate::providers::Rejection;
 use crate::store::StoreError;
@@ -299,8 +299,8 @@ impl From<QueueError> for ApiError {
     }
 }
 
-impl From<actix::MailboxError> for ApiError {
-    fn from(_: actix::MailboxError) -> Self {
+impl From<MailboxError> for ApiError {
+    fn from(_: MailboxError) -> Self {
         Self::StoreUnavailable
     }
 }

@@ -21,7 +21,7 @@ const COUNTERS_MAX: Duration = Duration::from_secs(1);
 struct Health {
     ok: bool,
     version: &'static str,
-    ingresses: BTreeMap<String, IngressState>,
+    ingresses: BTreeMap<String, &'static str>,
     /// Of those that are enabled.
     ingress_details: BTreeMap<String, Details>,
     slack: Slack,
@@ -47,7 +47,7 @@ struct Details {
 
 #[derive(Serialize)]
 struct Source {
-    state: IngressState,
+    state: &'static str,
     since: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -59,7 +59,7 @@ impl From<IngressStatus> for Details {
         let not_up = sources.filter(|(_, source)| source.state != IngressState::Up);
         let shown = |(name, source): (String, IngressStatus)| {
             let source = Source {
-                state: source.state,
+                state: source.state.as_str(),
                 since: source.since.to_string(),
                 error: source.error,
             };
@@ -97,19 +97,24 @@ pub(super) async fn health(state: Data<HttpState>) -> HttpResponse {
     let statuses = state.parts.board.all();
     let words = statuses
         .iter()
-        .map(|(name, status)| (name.clone(), status.state));
-    let ingresses: BTreeMap<String, IngressState> = words.collect();
+        .map(|(name, status)| (name.clone(), status.state.as_str()));
+    let ingresses = words.collect();
+    let is_at_fault = statuses.values().any(|status| {
+        matches!(
+            status.state,
+            IngressState::MissingSecret | IngressState::Failed
+        )
+    });
+    let socket = statuses.get("slack-socket").map(|status| status.state);
     let details = statuses
         .into_iter()
         .filter(|(_, status)| status.state != IngressState::Disabled)
         .map(|(name, status)| (name, status.into()));
-    let is_at_fault =
-        |state: &IngressState| matches!(state, IngressState::MissingSecret | IngressState::Failed);
     let health = Health {
-        ok: store_is_ok && log_is_ok && !ingresses.values().any(is_at_fault),
+        ok: store_is_ok && log_is_ok && !is_at_fault,
         version: env!("CARGO_PKG_VERSION"),
         slack: Slack {
-            socket: socket_word(ingresses.get("slack-socket").copied()),
+            socket: socket_word(socket),
         },
         ingresses,
         ingress_details: details.collect(),
@@ -137,7 +142,7 @@ const fn socket_word(state: Option<IngressState>) -> &'static str {
 }
 
 /// The counters as they are, or as they were when the store last answered in time.
-async fn counters(state: &HttpState) -> HealthCounters {
+pub(super) async fn counters(state: &HttpState) -> HealthCounters {
     let readers = state.parts.readers.clone();
     let look = actix_web::web::block(move || {
         let connection = readers.get().ok()?;

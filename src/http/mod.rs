@@ -16,6 +16,7 @@ mod guard;
 mod health;
 mod ingress;
 mod limits;
+mod metrics;
 mod operator;
 mod readiness;
 mod registrations;
@@ -93,6 +94,8 @@ fn api(config: &mut ServiceConfig) {
         .service(at("/events/{id}/payload", "GET").route(web::get().to(views::payload)))
         .service(at("/dead", "GET").route(web::get().to(views::dead)));
     config.service(scope);
+    let metrics = at("/metrics", "GET").route(web::get().to(metrics::metrics));
+    config.service(metrics.wrap(from_fn(guard::admit_own)));
 }
 
 /// A path with its methods; any other method is told which ones there are.

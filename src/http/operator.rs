@@ -41,20 +41,20 @@ struct AppendedDelivery {
 }
 
 impl AppendedBody {
-    fn new(dry_run: bool, done: Redriven) -> Self {
+    fn new(dry_run: bool, done: &Redriven) -> Self {
         let more = done.next.is_some();
         Self {
             dry_run,
             appended: done.deliveries.len(),
             // What waits for a consumer now was not sent.
             skipped: done.skipped.saturating_add(done.held),
-            deliveries: done.deliveries.into_iter().map(shown).collect(),
+            deliveries: done.deliveries.iter().map(shown).collect(),
             more,
         }
     }
 }
 
-fn shown(delivery: NewDelivery) -> AppendedDelivery {
+fn shown(delivery: &NewDelivery) -> AppendedDelivery {
     AppendedDelivery {
         seq: delivery.seq.map(|seq| seq.0),
         instance: delivery.instance.to_string(),
@@ -91,7 +91,7 @@ pub(super) async fn redrive(
             Some(_) | None => break,
         }
     }
-    Ok(HttpResponse::Ok().json(AppendedBody::new(dry_run, done)))
+    Ok(HttpResponse::Ok().json(AppendedBody::new(dry_run, &done)))
 }
 
 fn dead_selection(fields: &mut Fields) -> DeadSelection {
@@ -148,7 +148,7 @@ pub(super) async fn replay(
         submit(&state, piece(Position::START, false)).await?
     };
     done.next = None;
-    Ok(HttpResponse::Ok().json(AppendedBody::new(dry_run, done)))
+    Ok(HttpResponse::Ok().json(AppendedBody::new(dry_run, &done)))
 }
 
 fn is_any(piece: &Redriven) -> bool {

@@ -19,7 +19,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const DISCONNECT_MAX: Duration = Duration::from_secs(2);
 /// What a stop waits for: appends in progress.
 const SHUTDOWN_SECONDS: u64 = 5;
-const BACKLOG: u32 = 1_024;
 
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +70,6 @@ pub fn serve(listener: Listener, state: &Data<HttpState>) -> io::Result<Server> 
     };
     let server = HttpServer::new(app)
         .workers(workers)
-        .backlog(BACKLOG)
         .tcp_nodelay(true)
         .keep_alive(KEEP_ALIVE)
         .client_request_timeout(state.parts.timeouts.head)

@@ -26,6 +26,7 @@ CREATE TABLE events (
     resolved_by    TEXT NOT NULL DEFAULT '',
     actor          TEXT NOT NULL DEFAULT '',
     actor_key      TEXT NOT NULL DEFAULT '',
+    dedup_keys     TEXT NOT NULL,
     headers        TEXT NOT NULL,
     payload_bytes  INTEGER NOT NULL,
     payload        BLOB NOT NULL
@@ -57,15 +58,15 @@ CREATE TABLE event_references (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX event_references_of_key ON event_references (kind, provider, key, event_id);
 
+-- What counts as seen. One tree and no index by event: keys are spread at random, so every tree
+-- that holds them costs a page a key. An event knows its own keys (`events.dedup_keys`).
 CREATE TABLE seen_keys (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    key        TEXT NOT NULL UNIQUE,
+    key        TEXT PRIMARY KEY,
     event_id   INTEGER NOT NULL,
     seen_at_ms INTEGER NOT NULL,
     handled    INTEGER NOT NULL DEFAULT 0,
     orphan     INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE INDEX seen_keys_of_event ON seen_keys (event_id);
+) STRICT, WITHOUT ROWID;
 CREATE INDEX seen_keys_orphans_by_age ON seen_keys (seen_at_ms) WHERE orphan = 1;
 
 CREATE TABLE instances (

@@ -165,7 +165,7 @@ const EVENTS: &[Rule] = &[
     ),
     rule(
         "a seen key is an orphan when its event is gone, and only then",
-        "SELECT 'key ' || id FROM seen_keys
+        "SELECT 'key ' || key FROM seen_keys
          WHERE orphan = EXISTS (SELECT 1 FROM events WHERE id = event_id)",
     ),
     rule(

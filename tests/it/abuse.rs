@@ -116,6 +116,21 @@ fn a_route_that_is_disabled_or_has_no_secret_is_not_there() {
 }
 
 #[test]
+fn a_route_that_is_enabled_later_answers_from_then_on() {
+    let mut gateway = TestGateway::with(|config| config.github.webhook.enabled = false);
+    let ping = gateway.github("ping", "guid", "{}");
+    ping.send().assert_error(404, "not-found");
+    gateway.reload(|config| {
+        config.github.webhook.enabled = true;
+        config.github.webhook.path = "/hooks/github".to_owned();
+    });
+    ping.send().assert_error(404, "not-found");
+    let mut moved = gateway.github("ping", "guid", "{}");
+    moved.retarget("/hooks/github");
+    moved.send().assert(202);
+}
+
+#[test]
 fn refusals_of_strangers_are_recorded_ten_times_and_then_counted() {
     let mut gateway = TestGateway::start();
     let long = "x".repeat(3_000);

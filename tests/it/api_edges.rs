@@ -77,7 +77,7 @@ fn fields(reply: &Reply) -> Vec<String> {
 }
 
 #[test]
-fn each_malformed_field_is_named() {
+fn each_malformed_field_of_a_fetch_or_commit_is_named() {
     let gateway = TestGateway::start();
     let many: Vec<Value> = (0..10_001)
         .map(|seq| json!({"seq": seq, "outcome": "failed"}))
@@ -119,6 +119,16 @@ fn each_malformed_field_is_named() {
         ),
         ("POST", "/commit", json!({"commit": many}), vec!["commit"]),
         ("POST", "/commit", json!({}), vec!["commit"]),
+    ] {
+        let reply = gateway.api(method, path, &body);
+        assert_eq!(fields(&reply), named, "{method} {path}");
+    }
+}
+
+#[test]
+fn each_malformed_field_of_a_registration_is_named() {
+    let gateway = TestGateway::start();
+    for (method, path, body, named) in [
         (
             "PUT",
             "/claims",

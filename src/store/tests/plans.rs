@@ -83,7 +83,7 @@ fn collect(source: &str, found: &mut Vec<String>) {
 }
 
 /// Scans of what is small, or of an index that holds little.
-const SMALL: [&str; 15] = [
+const SMALL: [&str; 18] = [
     // One row for each instance, counter, unfinished routing, or row of a page.
     "SCAN instances",
     "SCAN counters",
@@ -99,6 +99,10 @@ const SMALL: [&str; 15] = [
     "SCAN claims USING COVERING INDEX claims_unattended",
     "SCAN claims USING INDEX claims_unattended",
     "SCAN d USING INDEX deliveries_dead_of_queue",
+    // The newest of something, read from the end of its index as far as LIMIT says.
+    "SCAN rooms USING INDEX rooms_by_use",
+    "SCAN bindings USING INDEX bindings_by_use",
+    "SCAN slack_marks USING COVERING INDEX slack_marks_by_activity",
     // After the clock was set back: what waits, and what is in hand.
     "SCAN lanes USING INDEX lanes_waiting_by_due",
     "SCAN deliveries USING INDEX deliveries_in_hand",
@@ -125,7 +129,7 @@ const HOT: &[(&str, &str)] = &[
     // Append: seen keys, references, consumers.
     (
         "SELECT event_id, handled, orphan FROM seen_keys WHERE key",
-        "seen_keys USING INDEX sqlite_autoindex_seen_keys_1 (key=?)",
+        "seen_keys USING PRIMARY KEY (key=?)",
     ),
     (
         "SELECT work_item, used_at_ms FROM bindings",
@@ -215,8 +219,8 @@ const HOT: &[(&str, &str)] = &[
         "events_waiting_by_age (state=? AND state_at_ms<?)",
     ),
     (
-        "DELETE FROM seen_keys WHERE id IN",
-        "seen_keys USING COVERING INDEX seen_keys_orphans_by_age (seen_at_ms<?)",
+        "DELETE FROM seen_keys WHERE key IN",
+        "seen_keys USING INDEX seen_keys_orphans_by_age (seen_at_ms<?)",
     ),
     // Lists.
     (

@@ -84,7 +84,7 @@ const BROKEN: &[(&str, &str)] = &[
         "a link has an event",
     ),
     (
-        "UPDATE seen_keys SET orphan = 1 WHERE id = 1",
+        "UPDATE seen_keys SET orphan = 1 WHERE event_id = 1",
         "a seen key is an orphan when its event is gone, and only then",
     ),
     (

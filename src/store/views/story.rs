@@ -136,24 +136,22 @@ fn details(connection: &Connection, id: EventId) -> Result<Option<EventDetails>,
         concat!(
             "SELECT ",
             event_columns!(),
-            ", e.headers, e.resolved_by FROM events e WHERE e.id = ?1"
+            ", e.headers, e.resolved_by, e.dedup_keys FROM events e WHERE e.id = ?1"
         ),
         params![id.0],
-        |row| Ok((read_row(row, 0)?, row.get::<_, String>(11)?, row.get(12)?)),
+        |row| {
+            let texts = (row.get::<_, String>(11)?, row.get::<_, String>(13)?);
+            Ok((read_row(row, 0)?, texts, row.get(12)?))
+        },
         "read an event",
     )?;
-    let Some((row, headers, resolved_by)) = found else {
+    let Some((row, (headers, keys), resolved_by)) = found else {
         return Ok(None);
     };
-    let dedup_keys = read::all(
-        connection,
-        "SELECT key FROM seen_keys WHERE event_id = ?1 ORDER BY id",
-        params![id.0],
-        |row| row.get(0),
-        "read the keys of an event",
-    )?;
     let headers = serde_json::from_str(&headers)
         .map_err(|error| StoreError::Corrupt(format!("headers of event {id}: {error}")))?;
+    let dedup_keys = serde_json::from_str(&keys)
+        .map_err(|error| StoreError::Corrupt(format!("keys of event {id}: {error}")))?;
     Ok(Some(EventDetails {
         row,
         headers,

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use actix_web::web::Data;
 use serde_json::{Value, json};
-use the_loop_gateway::app::{Gateway, Intervals, Parts, StartError, StopHandle, Stopped};
+use the_loop_gateway::app::{
+    Gateway, Intervals, LiveSettings, Parts, StartError, StopHandle, Stopped,
+};
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
 use the_loop_gateway::domain::{Clock, SystemClock};
 use the_loop_gateway::http::{HttpState, Timeouts};
@@ -40,6 +42,7 @@ pub(crate) struct TestGateway {
     comments: AtomicU64,
     stop: StopHandle,
     http: Data<HttpState>,
+    live: LiveSettings,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
     directory: tempfile::TempDir,
@@ -61,7 +64,7 @@ impl TestGateway {
 
     fn over(directory: tempfile::TempDir, config: GatewayConfig) -> Result<Self, StartError> {
         let clock = Arc::new(MovedClock::default());
-        let running = run(config.clone(), &clock)?;
+        let running = run(loaded(config.clone()), parts(&clock))?;
         Ok(Self {
             port: running.port,
             ingress_port: running.ingress_port,
@@ -69,6 +72,7 @@ impl TestGateway {
             comments: AtomicU64::new(0),
             stop: running.stop,
             http: running.http,
+            live: running.live,
             thread: Some(running.thread),
             config,
             directory,
@@ -78,22 +82,34 @@ impl TestGateway {
     /// Stops it and starts it again over the same files.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let running = run(self.config.clone(), &self.clock).unwrap();
+        let running = run(loaded(self.config.clone()), parts(&self.clock)).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
+        self.live = running.live;
         self.stop = running.stop;
         self.thread = Some(running.thread);
     }
 
     /// Tries to start a second gateway over the same files.
     pub(crate) fn second(&self) -> Option<StartError> {
-        run(self.config.clone(), &self.clock).err()
+        run(loaded(self.config.clone()), parts(&self.clock)).err()
     }
 
     /// Asks it to stop, without waiting.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.stop("test");
+    }
+
+    /// Puts a changed configuration in force, as a reload does.
+    pub(crate) fn reload(&mut self, change: impl FnOnce(&mut GatewayConfig)) {
+        change(&mut self.config);
+        let (live, config) = (self.live.clone(), self.config.clone());
+        let applied = std::thread::spawn(move || {
+            let loaded = loaded(config);
+            actix_rt::System::new().block_on(async move { live.apply(&loaded).await })
+        });
+        applied.join().unwrap().unwrap();
     }
 
     /// Stops it in good order.
@@ -278,6 +294,7 @@ impl TestGateway {
         let problems = verify(&connection, SystemClock.now()).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
         assert!(!self.root().join("gateway.pid").try_exists().unwrap());
+        assert_holds_none_of(self.root(), &VARIABLES.map(|(_, secret)| secret));
     }
 }
 
@@ -293,24 +310,29 @@ impl Drop for TestGateway {
     }
 }
 
-struct Running {
-    port: u16,
+/// A gateway on a thread of its own.
+pub(crate) struct Running {
+    pub(crate) port: u16,
     ingress_port: u16,
     http: Data<HttpState>,
-    stop: StopHandle,
-    thread: JoinHandle<Stopped>,
+    live: LiveSettings,
+    pub(crate) stop: StopHandle,
+    pub(crate) thread: JoinHandle<Stopped>,
 }
 
-fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartError> {
+/// Builds a gateway and lets it run.
+pub(crate) fn run(loaded: LoadedConfig, parts: Parts) -> Result<Running, StartError> {
     let (sender, receiver) = channel();
-    let parts = parts(clock);
     let thread = std::thread::spawn(move || {
         actix_rt::System::new().block_on(async move {
-            let loaded = loaded(config);
             match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
-                    let handles = (gateway.http(), gateway.stop_handle());
+                    let handles = (
+                        gateway.http(),
+                        gateway.live_settings(),
+                        gateway.stop_handle(),
+                    );
                     sender.send(Ok((ports, handles))).unwrap();
                     gateway.run_until_stopped().await
                 }
@@ -321,11 +343,12 @@ fn run(config: GatewayConfig, clock: &Arc<MovedClock>) -> Result<Running, StartE
             }
         })
     });
-    let ((port, ingress_port), (http, stop)) = receiver.recv().unwrap()?;
+    let ((port, ingress_port), (http, live, stop)) = receiver.recv().unwrap()?;
     Ok(Running {
         port,
         ingress_port: ingress_port.unwrap_or(port),
         http,
+        live,
         stop,
         thread,
     })
@@ -340,7 +363,8 @@ fn loaded(config: GatewayConfig) -> LoadedConfig {
     }
 }
 
-fn parts(clock: &Arc<MovedClock>) -> Parts {
+/// Intervals and time limits for tests.
+pub(crate) fn parts(clock: &Arc<MovedClock>) -> Parts {
     Parts {
         clock: Arc::<MovedClock>::clone(clock),
         intervals: Intervals {
@@ -368,6 +392,25 @@ fn config_at(root: &Path) -> GatewayConfig {
     config.declared.jira_site = Some("acme.atlassian.net".to_owned());
     config.declared.jira_projects.insert("PROJ".to_owned());
     config
+}
+
+/// Fails when a file below a directory holds one of the secrets.
+#[track_caller]
+pub(crate) fn assert_holds_none_of(directory: &Path, secrets: &[&str]) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            assert_holds_none_of(&path, secrets);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        for secret in secrets {
+            let is_there = bytes
+                .windows(secret.len())
+                .any(|window| window == secret.as_bytes());
+            assert!(!is_there, "{} holds a secret", path.display());
+        }
+    }
 }
 
 /// Waits for a condition, looking again and again until a deadline.

@@ -9,6 +9,7 @@ pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod gateway;
+pub(crate) mod live;
 pub(crate) mod store;
 
 pub(crate) use client::{Call, Reply};
