@@ -19,8 +19,8 @@ fn but(names: &[&str]) -> Vec<&'static str> {
 
 /// Scenario: any subset of the transports runs from one file, and an edit starts and stops exactly
 /// what it says.
-#[actix::test]
-async fn any_subset_runs_and_an_edit_starts_and_stops_exactly_that() {
+#[test]
+fn any_subset_runs_and_an_edit_starts_and_stops_exactly_that() {
     let fakes = Fakes::start();
     let gateway = LiveGateway::start(&fakes.config(&[], ""), &env(&[]));
     gateway.wait_for_exactly(&[]);
@@ -49,8 +49,8 @@ async fn any_subset_runs_and_an_edit_starts_and_stops_exactly_that() {
 }
 
 /// Scenario: a route that is switched off answers 404, and nothing else changes.
-#[actix::test]
-async fn a_route_answers_as_the_file_says() {
+#[test]
+fn a_route_answers_as_the_file_says() {
     let fakes = Fakes::start();
     let gateway = LiveGateway::start(&fakes.config(&["github-webhook"], ""), &env(&[]));
     let send = |id: &str, comment| {
@@ -67,8 +67,8 @@ async fn a_route_answers_as_the_file_says() {
 }
 
 /// Scenario: a secret is missing; that ingress says which variable, and nothing else is off.
-#[actix::test]
-async fn a_missing_secret_names_its_variable_and_keeps_nothing_else_off() {
+#[test]
+fn a_missing_secret_names_its_variable_and_keeps_nothing_else_off() {
     let fakes = Fakes::start();
     let config = fakes.config(&ALL, "");
     let no_app_token = env(&[("THE_LOOP_SLACK_APP_TOKEN", "")]);
@@ -119,8 +119,8 @@ fn assert_missing(gateway: &LiveGateway, ingress: &str, variable: &str) {
 }
 
 /// Scenario: a bad edit changes nothing and is recorded once; so is a file that vanished.
-#[actix::test]
-async fn a_bad_edit_changes_nothing_and_is_recorded_once() {
+#[test]
+fn a_bad_edit_changes_nothing_and_is_recorded_once() {
     let fakes = Fakes::start();
     let good = fakes.config(&["github-webhook", "slack-socket"], "");
     let gateway = LiveGateway::start(&good, &env(&[]));
@@ -148,8 +148,8 @@ async fn a_bad_edit_changes_nothing_and_is_recorded_once() {
 }
 
 /// Scenario: a webhook's secret is rotated without a gap.
-#[actix::test]
-async fn a_rotated_secret_applies_at_once_and_the_old_one_until_it_is_taken_away() {
+#[test]
+fn a_rotated_secret_applies_at_once_and_the_old_one_until_it_is_taken_away() {
     let fakes = Fakes::start();
     let config = fakes.config(&["github-webhook"], "");
     let gateway = LiveGateway::start(&config, &env(&[]));
@@ -170,8 +170,8 @@ async fn a_rotated_secret_applies_at_once_and_the_old_one_until_it_is_taken_away
 }
 
 /// Scenario: a poller's token is rotated; the pollers that use it begin anew, and only they.
-#[actix::test]
-async fn a_rotated_token_of_a_poller_applies_at_once() {
+#[test]
+fn a_rotated_token_of_a_poller_applies_at_once() {
     let fakes = Fakes::start();
     fakes.github.require_token("ghp-next");
     let gateway = LiveGateway::start(&fakes.config(&["github-poll", "jira-poll"], ""), &env(&[]));
@@ -185,8 +185,8 @@ async fn a_rotated_token_of_a_poller_applies_at_once() {
 }
 
 /// Scenario: what cannot change while it runs says that it waits for a restart.
-#[actix::test]
-async fn addresses_and_slack_tokens_wait_for_a_restart_and_health_says_so() {
+#[test]
+fn addresses_and_slack_tokens_wait_for_a_restart_and_health_says_so() {
     let fakes = Fakes::start();
     let on = ["slack-socket"];
     let mut gateway = LiveGateway::start(&fakes.config(&on, ""), &env(&[]));
@@ -212,8 +212,8 @@ async fn addresses_and_slack_tokens_wait_for_a_restart_and_health_says_so() {
 }
 
 /// Scenario: the socket's own settings change; it is replaced, one after the other.
-#[actix::test]
-async fn a_replaced_socket_is_gone_before_its_successor_comes() {
+#[test]
+fn a_replaced_socket_is_gone_before_its_successor_comes() {
     let fakes = Fakes::start();
     let config = fakes.config(&["slack-socket"], "");
     let gateway = LiveGateway::start(&config, &env(&[]));

@@ -10,8 +10,8 @@ const REPO: &str = "octo/repo";
 const CHANNEL: &str = "C0ROOM";
 
 /// Scenario: a comment comes by webhook and by poll, in either order.
-#[actix::test]
-async fn a_comment_by_webhook_and_by_poll_is_stored_once() {
+#[test]
+fn a_comment_by_webhook_and_by_poll_is_stored_once() {
     let fakes = Fakes::start();
     let number = fakes.github.open_issue(REPO, "octocat", &[]);
     let gateway = LiveGateway::start(&fakes.config(&ALL, ""), &env(&[]));
@@ -44,8 +44,8 @@ async fn a_comment_by_webhook_and_by_poll_is_stored_once() {
 }
 
 /// Scenario: a message comes over the socket, over HTTP and by the catch-up.
-#[actix::test]
-async fn a_message_by_socket_http_and_catch_up_is_stored_once() {
+#[test]
+fn a_message_by_socket_http_and_catch_up_is_stored_once() {
     let fakes = Fakes::start();
     let room = format!("  rooms: [{{channel: {CHANNEL}, ref: 'github:octo/repo#1'}}]");
     let config = fakes.config(&["slack-http", "slack-socket"], &room);

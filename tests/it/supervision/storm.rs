@@ -18,8 +18,8 @@ const ON: [&str; 2] = ["github-webhook", "slack-socket"];
 
 /// Scenario: 1,000 envelopes and 64 webhook senders while the file changes all the time, now and
 /// then so that the socket is replaced.
-#[actix::test]
-async fn what_is_acked_is_stored_whatever_is_edited_meanwhile() {
+#[test]
+fn what_is_acked_is_stored_whatever_is_edited_meanwhile() {
     let fakes = Fakes::start();
     let gateway = LiveGateway::start(&config(&fakes, 0), &env(&[]));
     gateway.wait_for_exactly(&ON);

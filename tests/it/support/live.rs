@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use actix_rt::System;
 use actix_web::web::to;
 use actix_web::{App, HttpResponse, HttpServer};
 use rusqlite::{Connection, OpenFlags};
@@ -51,17 +53,36 @@ pub(crate) struct Fakes {
     pub(crate) slack: FakeSlack,
     pub(crate) github: FakeGitHub,
     jira: String,
+    system: System,
+}
+
+impl Drop for Fakes {
+    fn drop(&mut self) {
+        self.system.stop();
+    }
 }
 
 impl Fakes {
-    /// Starts them in the current System.
+    /// Starts them on a thread of their own, which a test may not keep from answering.
     pub(crate) fn start() -> Self {
-        let github = FakeGitHub::start().unwrap();
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let system = System::new();
+            system.block_on(async {
+                let slack = FakeSlack::start().unwrap();
+                let github = FakeGitHub::start().unwrap();
+                let fakes = (slack, github, empty_jira(), System::current());
+                sender.send(fakes).unwrap();
+            });
+            system.run().unwrap();
+        });
+        let (slack, github, jira, system) = receiver.recv().unwrap();
         github.create("octo/repo");
         Self {
-            slack: FakeSlack::start().unwrap(),
+            slack,
             github,
-            jira: empty_jira(),
+            jira,
+            system,
         }
     }
 
