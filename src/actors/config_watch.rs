@@ -244,20 +244,29 @@ impl Watcher {
         let started = &self.baseline.0;
         let config = newer.config.clone().with_start_settings_of(&started.config);
         (self.apply)(&config, &newer.environment);
-        let settings = ReplaceSettings((self.store_settings)(&config));
-        if let Err(error) = self.store.send(settings).await {
-            tracing::warn!(%error, "the store does not hear of changed bounds");
-        }
-        let wanted = Supervise {
+        self.bound_store(&config).await;
+        self.supervise(Supervise {
             config: Arc::new(config),
             environment: newer.environment.clone(),
             slack_environment: started.environment.clone(),
-        };
-        let settled = tokio::time::timeout(SETTLE_MAX, self.supervisor.send(wanted));
-        match settled.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "nobody supervises the ingresses"),
-            Err(_) => tracing::warn!("an ingress takes long to stop"),
+        })
+        .await;
+    }
+
+    async fn bound_store(&self, config: &GatewayConfig) {
+        let settings = ReplaceSettings((self.store_settings)(config));
+        if let Err(error) = self.store.send(settings).await {
+            tracing::warn!(%error, "the store does not hear of changed bounds");
         }
+    }
+
+    async fn supervise(&self, wanted: Supervise) {
+        let settled = tokio::time::timeout(SETTLE_MAX, self.supervisor.send(wanted));
+        let problem = match settled.await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(elapsed) => elapsed.to_string(),
+        };
+        tracing::warn!(problem, "the ingresses are not yet what is configured");
     }
 }

@@ -104,17 +104,23 @@ impl Ending {
     pub(super) async fn run(&self, reason: &'static str) {
         tracing::info!(reason, "stopping");
         self.http.enter(Phase::Draining);
-        let stopped = timeout(INGRESSES_MAX, self.supervisor.send(StopIngresses));
-        let drained = timeout(DRAIN_MAX, self.queues.send(Drain));
-        let (stopped, drained) = tokio::join!(stopped, drained);
-        if stopped.is_err() {
-            tracing::warn!("an ingress takes long to stop, and is not waited for");
-        }
-        if drained.is_err() {
-            tracing::warn!("held polls are not all answered");
-        }
+        tokio::join!(self.stop_ingresses(), self.drain());
         join_all(self.handles.iter().map(|handle| handle.stop(true))).await;
         self.close_store().await;
+    }
+
+    async fn stop_ingresses(&self) {
+        let stopped = timeout(INGRESSES_MAX, self.supervisor.send(StopIngresses));
+        if stopped.await.is_err() {
+            tracing::warn!("an ingress takes long to stop, and is not waited for");
+        }
+    }
+
+    async fn drain(&self) {
+        let drained = timeout(DRAIN_MAX, self.queues.send(Drain));
+        if drained.await.is_err() {
+            tracing::warn!("held polls are not all answered");
+        }
     }
 
     async fn close_store(&self) {

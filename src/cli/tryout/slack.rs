@@ -19,7 +19,7 @@ use crate::cli::context::Context;
 use crate::cli::failure::Failure;
 use crate::cli::serving::Serving;
 use crate::cli::shown::plain;
-use crate::config::{LoadedConfig, new_secret};
+use crate::config::{Environment, LoadedConfig, new_secret};
 use crate::devkit::slack::{FakeSlack, Post};
 use crate::domain::Clock;
 
@@ -95,8 +95,9 @@ fn config(scratch: &Path, fake: &FakeSlack) -> Result<LoadedConfig, Failure> {
     slack.api_base = fake.api_base();
     slack.socket.enabled = true;
     let name = slack.socket.app_token_env.as_str().to_owned();
-    loaded.environment =
-        crate::config::Environment::given([(name.as_str(), token.expose().unwrap_or_default())]);
+    // Slack tells the kinds of its tokens apart by how they begin.
+    let token = format!("xapp-{}", token.expose().unwrap_or_default());
+    loaded.environment = Environment::given([(name.as_str(), token.as_str())]);
     Ok(loaded)
 }
 

@@ -47,12 +47,21 @@ fn a_comment_by_webhook_and_by_poll_is_stored_once() {
 #[test]
 fn a_message_by_socket_http_and_catch_up_is_stored_once() {
     let fakes = Fakes::start();
-    let room = format!("  rooms: [{{channel: {CHANNEL}, ref: 'github:octo/repo#1'}}]");
-    let config = fakes.config(&["slack-http", "slack-socket"], &room);
+    let root = fakes.slack.post(Post::top(CHANNEL, "root"));
+    let config = fakes.config(&["slack-http", "slack-socket"], "");
     let mut gateway = LiveGateway::start(&config, &env(&[]));
     gateway.wait_for_exactly(&["slack-http", "slack-socket"]);
-    let ts = fakes.slack.post(Post::top(CHANNEL, "hello"));
-    let message = json!({"type": "message", "user": "U0FAKE", "text": "hello", "ts": ts});
+    let binding = json!({
+        "instance": "laptop",
+        "ref": "github:octo/repo#1",
+        "provider": "slack",
+        "key": format!("{CHANNEL}/{root}"),
+    });
+    gateway.api("POST", "/bindings", &binding).assert(200);
+    let ts = fakes.slack.post(Post::reply(CHANNEL, &root, "hello"));
+    let message = json!({
+        "type": "message", "user": "U0FAKE", "text": "hello", "ts": ts, "thread_ts": root,
+    });
     let envelope = Envelope::message(CHANNEL, &message);
     fakes.slack.push(&envelope);
     wait_until("its ack", || {
@@ -60,7 +69,8 @@ fn a_message_by_socket_http_and_catch_up_is_stored_once() {
     });
     gateway.slack(&envelope.payload).send().assert(200);
     gateway.stop();
-    fakes.slack.post(Post::top(CHANNEL, "while it was down"));
+    let missed = Post::reply(CHANNEL, &root, "while it was down");
+    fakes.slack.post(missed);
     gateway.run();
     wait_until("the catch-up", || gateway.stored().len() == 2);
     let again = envelope.retried(1, "timeout");
