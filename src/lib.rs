@@ -25,10 +25,13 @@
 //! - **I9** Delivery is at least once, in order per work item.
 
 pub mod actors;
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod devkit;
 pub mod digest;
 pub mod domain;
+pub mod http;
 pub mod outbound;
 pub mod providers;
 pub mod store;

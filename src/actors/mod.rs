@@ -1,6 +1,30 @@
 //! The actors: who runs where, who may send what to whom.
 
+mod housekeeping;
+mod liveness;
 pub mod messages;
 pub mod poller;
+mod queue;
+mod queue_registry;
+pub mod slack_socket;
+mod store;
+mod store_health;
+#[cfg(test)]
+mod test_support;
 
-pub use messages::{IngressChanged, IngressState, Redeclare, StopIngress, Submit};
+pub use actix::MailboxError;
+pub use housekeeping::{HousekeepingActor, HousekeepingParts};
+pub use liveness::{Alive, Liveness};
+pub use messages::{
+    Close, Commit, Drain, Fetch, FetchAnswer, IngressChanged, IngressState, Observe, PollEnd,
+    QueueError, Redeclare, ReplaceSettings, StopIngress, StoreState, Submit, WakeThrough,
+};
+pub use queue::StoreDoor;
+pub use queue_registry::QueueRegistryActor;
+pub use store::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, StoreActor, StoreParts};
+pub use store_health::StoreHealth;
+
+/// Where writes go.
+pub type Store = actix::Addr<StoreActor>;
+/// Where fetches and commits go.
+pub type Queues = actix::Addr<QueueRegistryActor>;

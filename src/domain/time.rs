@@ -16,6 +16,26 @@ impl Timestamp {
         Self(self.0.saturating_add(span))
     }
 
+    /// The moment of a Slack time stamp, `<seconds>.<micros>`, to the millisecond.
+    #[must_use]
+    pub fn from_slack(ts: &str) -> Option<Self> {
+        let (seconds, fraction) = ts.split_once('.').unwrap_or((ts, ""));
+        let seconds: i64 = seconds.parse().ok()?;
+        let millis: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+        Some(Self(seconds.checked_mul(1_000)?.checked_add(millis)?))
+    }
+
+    /// The moment as Slack writes it. Slack's time stamps of this century compare as texts.
+    #[must_use]
+    pub fn to_slack(self) -> String {
+        let at = self.0.max(0);
+        format!(
+            "{:010}.{:03}000",
+            at.div_euclid(1_000),
+            at.rem_euclid(1_000)
+        )
+    }
+
     /// The span from `earlier` to this moment; negative when `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {
@@ -43,5 +63,14 @@ mod tests {
             Timestamp(1_792_332_131_120).to_string(),
             "2026-10-18T14:02:11.120Z"
         );
+    }
+
+    #[test]
+    fn slack_time_stamps_are_read_and_written_to_the_millisecond() {
+        let at = |ts| Timestamp::from_slack(ts);
+        assert_eq!(at("1699990000.123456"), Some(Timestamp(1_699_990_000_123)));
+        assert_eq!(at("1699990000"), Some(Timestamp(1_699_990_000_000)));
+        assert_eq!(at("x.1"), None);
+        assert_eq!(Timestamp(1_699_990_000_123).to_slack(), "1699990000.123000");
     }
 }

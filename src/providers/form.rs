@@ -5,7 +5,7 @@ use super::Rejection;
 /// The limit for JSON; a form takes more on the wire.
 pub(super) const JSON_BYTES_MAX: usize = 25 * 1024 * 1024;
 
-const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
+pub(super) const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
 /// True when a body is a form. One that starts as JSON is JSON whatever its content type claims;
 /// without a content type, what does not can only be a form.
@@ -32,6 +32,12 @@ pub(super) fn fields(body: &[u8]) -> Result<Vec<(String, String)>, Rejection> {
         })
         .map(|(name, value)| Ok((decoded(name)?, decoded(value)?)))
         .collect()
+}
+
+/// The first value of a field.
+pub(super) fn value<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let field = fields.iter().find(|(own, _)| own == name)?;
+    Some(&field.1)
 }
 
 /// Undoes percent-encoding; a `%` that two hex digits do not follow stands for itself.

@@ -269,8 +269,8 @@ fn insert_event(
     tx.execute(
         "INSERT INTO events (state, state_at_ms, provider, transport, kind, delivery_id,
              received_at_ms, work_item, subject, subject_key, resolved_by, actor, actor_key,
-             headers, payload_bytes, payload)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+             dedup_keys, headers, payload_bytes, payload)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         params![
             state,
             tx.now.0,
@@ -285,6 +285,7 @@ fn insert_event(
             resolution.map_or("", |found| found.by),
             actor.map_or("", |actor| actor.name.as_str()),
             actor_key,
+            keys_text(arrival)?,
             headers_text(arrival)?,
             signed(arrival.payload.text_bytes()),
             arrival.payload.compressed(),
@@ -306,6 +307,16 @@ fn insert_event(
         subject_key,
         delivery_id: arrival.delivery_id.clone(),
     })
+}
+
+/// The stored form of the keys: the JSON text of a list.
+fn keys_text(arrival: &Arrival) -> Result<String, StoreError> {
+    let keys: Vec<&str> = arrival
+        .dedup_keys
+        .iter()
+        .map(|key| key.text.as_str())
+        .collect();
+    serde_json::to_string(&keys).map_err(|error| StoreError::Corrupt(format!("keys that {error}")))
 }
 
 /// The stored form of the headers: the JSON text of an object.

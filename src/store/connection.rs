@@ -18,9 +18,14 @@ const SQLITE_VERSION_MIN: i32 = 3_051_003;
 const WAL_PAGES_CHECKPOINT: u32 = 4_000;
 /// The WAL file is cut to this after a checkpoint, so that one burst does not keep the disk.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+/// The writer's page cache; negative says KiB to SQLite. Filled only as far as it is used.
+const PAGE_CACHE_KIB: i32 = -16_384;
 const READERS: u32 = 4;
 const READER_WAIT: Duration = Duration::from_secs(5);
 const STATEMENTS_CACHED: usize = 128;
+
+/// A connection that views read on.
+pub type ReadConnection = Connection;
 
 /// A pool of query-only connections for the views.
 pub type ReadPool = r2d2::Pool<SqliteConnectionManager>;
@@ -37,7 +42,8 @@ pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
         });
     }
     let shown = path.display().to_string();
-    let mut connection = open(path).map_err(|source| classify(&shown, source))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut connection = open(path, flags).map_err(|source| classify(&shown, source))?;
     set_pragmas(&connection).map_err(|source| classify(&shown, source))?;
     migrations::run(&mut connection, &shown)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
@@ -48,11 +54,25 @@ pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     clippy::disallowed_methods,
     reason = "this is the door that the ban points to"
 )]
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(path, flags)
+fn open(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Opens a query-only connection to a file that no gateway has open, or has; the file must exist.
+///
+/// # Errors
+/// When the file is missing, foreign, damaged, or of another schema version.
+pub fn open_reader(path: &Path) -> Result<Connection, OpenError> {
+    let shown = path.display().to_string();
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .and_then(|connection| {
+            connection.pragma_update(None, "query_only", true)?;
+            connection.busy_timeout(READER_WAIT)?;
+            Ok(connection)
+        })
+        .map_err(|source| classify(&shown, source))?;
+    migrations::check(&connection, &shown)?;
+    Ok(connection)
 }
 
 /// Sets what makes a COMMIT durable, and what keeps the file small.
@@ -69,6 +89,8 @@ fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // Keys are spread at random: what a batch touches must not be read again for the next one.
+    connection.pragma_update(None, "cache_size", PAGE_CACHE_KIB)?;
     // The file is ours alone: wait for a reader's checkpoint rather than fail.
     connection.busy_timeout(READER_WAIT)
 }

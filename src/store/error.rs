@@ -64,6 +64,16 @@ pub enum OpenError {
         /// The newest version that this program knows.
         known: i64,
     },
+    /// An older program wrote it, and it is opened for reading only.
+    #[error("{path} has schema version {found}; a gateway that starts on it brings it to {known}")]
+    Older {
+        /// The file.
+        path: String,
+        /// The version in the file.
+        found: i64,
+        /// The version that this program reads.
+        known: i64,
+    },
     /// The file is damaged.
     #[error("{path} is damaged: {detail}")]
     Corrupt {

@@ -3,7 +3,6 @@
 use rusqlite::params;
 
 use super::error::StoreError;
-use super::routing;
 use super::writer::Tx;
 use crate::domain::InstanceName;
 
@@ -44,14 +43,12 @@ fn insert(tx: &Tx<'_>, name: &InstanceName) -> Result<i64, StoreError> {
     Ok(tx.connection.last_insert_rowid())
 }
 
-/// The name of an instance, whatever became of it.
-pub(super) fn name_of(tx: &Tx<'_>, id: i64) -> Result<Option<InstanceName>, StoreError> {
+/// The number of an instance that has a row, forgotten or not.
+pub(super) fn find(tx: &Tx<'_>, name: &InstanceName) -> Result<Option<i64>, StoreError> {
     tx.first(
-        "SELECT name FROM instances WHERE id = ?1",
-        params![id],
-        |row| row.get::<_, String>(0),
-        "read an instance's name",
-    )?
-    .map(|name| routing::parse_name(&name))
-    .transpose()
+        "SELECT id FROM instances WHERE name = ?1",
+        params![name.as_str()],
+        |row| row.get(0),
+        "find an instance",
+    )
 }

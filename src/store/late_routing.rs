@@ -297,7 +297,7 @@ fn route_held(
     )?;
     tx.effects.held_delta = tx.effects.held_delta.saturating_sub(1);
     for consumer in consumers {
-        let old = stored_event::replace_ended(tx, event.id, consumer.instance_id)?;
+        let old = stored_event::replace_unhandled(tx, event.id, consumer.instance_id)?;
         routing::insert_delivery(tx, event, consumer, old)?;
     }
     let names: Vec<_> = consumers

@@ -15,30 +15,68 @@ const RUNGS: &[&str] = &[include_str!("schema.sql")];
 /// # Errors
 /// When the file is foreign or newer, or when a rung fails; a failed rung changes nothing.
 pub(super) fn run(connection: &mut Connection, path: &str) -> Result<(), OpenError> {
-    let database = |source| OpenError::Database {
-        path: path.to_owned(),
-        source,
-    };
-    let newest = i64::try_from(RUNGS.len()).unwrap_or(i64::MAX);
+    let database = |source| database_error(path, source);
     let found = version(connection).map_err(database)?;
-    let is_ours = found == 0 && is_empty(connection).map_err(database)?
-        || application_id(connection).map_err(database)? == APPLICATION_ID;
-    if !is_ours {
-        return Err(OpenError::Foreign {
-            path: path.to_owned(),
-        });
+    let is_new = found == 0 && is_empty(connection).map_err(database)?;
+    if !is_new {
+        check_ours(connection, path)?;
     }
-    if found > newest {
-        return Err(OpenError::Newer {
-            path: path.to_owned(),
-            found,
-            known: newest,
-        });
-    }
+    refuse_newer(path, found)?;
     for (number, rung) in (1_i64..).zip(RUNGS).filter(|(number, _)| *number > found) {
         climb(connection, number, rung).map_err(database)?;
     }
     Ok(())
+}
+
+/// Checks that a file is a store of exactly the newest version; changes nothing.
+///
+/// # Errors
+/// When it is foreign, newer or older.
+pub(super) fn check(connection: &Connection, path: &str) -> Result<(), OpenError> {
+    let found = version(connection).map_err(|source| database_error(path, source))?;
+    check_ours(connection, path)?;
+    refuse_newer(path, found)?;
+    if found < newest() {
+        return Err(OpenError::Older {
+            path: path.to_owned(),
+            found,
+            known: newest(),
+        });
+    }
+    Ok(())
+}
+
+fn check_ours(connection: &Connection, path: &str) -> Result<(), OpenError> {
+    let id = application_id(connection).map_err(|source| database_error(path, source))?;
+    if id == APPLICATION_ID {
+        Ok(())
+    } else {
+        Err(OpenError::Foreign {
+            path: path.to_owned(),
+        })
+    }
+}
+
+fn refuse_newer(path: &str, found: i64) -> Result<(), OpenError> {
+    if found <= newest() {
+        return Ok(());
+    }
+    Err(OpenError::Newer {
+        path: path.to_owned(),
+        found,
+        known: newest(),
+    })
+}
+
+fn newest() -> i64 {
+    i64::try_from(RUNGS.len()).unwrap_or(i64::MAX)
+}
+
+fn database_error(path: &str, source: rusqlite::Error) -> OpenError {
+    OpenError::Database {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 fn climb(connection: &mut Connection, number: i64, rung: &str) -> rusqlite::Result<()> {

@@ -16,34 +16,46 @@ mod instances;
 mod late_routing;
 mod lease;
 mod migrations;
+mod operator;
 mod poll_ledger;
+mod probe;
 mod queue;
+mod read;
 mod registrations;
 mod retention;
 mod revival;
 mod routing;
+mod selection;
 mod settings;
 mod slack_marks;
 mod stored_event;
 #[cfg(test)]
 pub(crate) mod testing;
 mod upkeep;
+mod verify;
+pub mod views;
 mod writer;
 
 pub use append::{Append, Appended};
-pub use connection::{ReadPool, open_readers, open_writer};
+pub use connection::{ReadConnection, ReadPool, open_reader, open_readers, open_writer};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
+pub use operator::{
+    DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
+    Released, Replay,
+};
 pub use poll_ledger::{
     AppendPresence, ClaimedPullRequest, ClaimedPullRequests, DuePresence, DuePresences, FindItems,
     ItemChange, ItemKind, ItemSeen, KnownItem, LoadPoll, PollList, PollLists, PresenceAppended,
     PresenceChange, PresencePage, SavePoll, Sweep,
 };
+pub use probe::Probe;
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
 };
 pub use retention::{Expire, ExpireGrace, Expired, GraceExpired, NoteUnattended, Unattended};
+pub use selection::{Period, SubjectFilter};
 pub use settings::Settings;
 pub use slack_marks::{
     FindUnseen, ListSlackReadings, NoteSlackActivity, NoteSlackMark, SLACK_READINGS_MAX,
@@ -52,6 +64,7 @@ pub use slack_marks::{
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
+pub use verify::{Problem, verify};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn route_again(tx: &mut Tx<'_>, event: &Routable) -> Result<Vec<InstanceName>, S
         tx.effects.held_delta = tx.effects.held_delta.saturating_add(1);
     }
     for consumer in &consumers {
-        let old = stored_event::replace_ended(tx, event.id, consumer.instance_id)?;
+        let old = stored_event::replace_unhandled(tx, event.id, consumer.instance_id)?;
         routing::insert_delivery(tx, event, consumer, old)?;
     }
     Ok(consumers

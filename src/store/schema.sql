@@ -26,6 +26,7 @@ CREATE TABLE events (
     resolved_by    TEXT NOT NULL DEFAULT '',
     actor          TEXT NOT NULL DEFAULT '',
     actor_key      TEXT NOT NULL DEFAULT '',
+    dedup_keys     TEXT NOT NULL,
     headers        TEXT NOT NULL,
     payload_bytes  INTEGER NOT NULL,
     payload        BLOB NOT NULL
@@ -57,15 +58,15 @@ CREATE TABLE event_references (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX event_references_of_key ON event_references (kind, provider, key, event_id);
 
+-- What counts as seen. One tree and no index by event: keys are spread at random, so every tree
+-- that holds them costs a page a key. An event knows its own keys (`events.dedup_keys`).
 CREATE TABLE seen_keys (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    key        TEXT NOT NULL UNIQUE,
+    key        TEXT PRIMARY KEY,
     event_id   INTEGER NOT NULL,
     seen_at_ms INTEGER NOT NULL,
     handled    INTEGER NOT NULL DEFAULT 0,
     orphan     INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE INDEX seen_keys_of_event ON seen_keys (event_id);
+) STRICT, WITHOUT ROWID;
 CREATE INDEX seen_keys_orphans_by_age ON seen_keys (seen_at_ms) WHERE orphan = 1;
 
 CREATE TABLE instances (
@@ -146,7 +147,9 @@ CREATE TABLE deliveries (
     detail        TEXT NOT NULL DEFAULT '',
     why           TEXT NOT NULL
 ) STRICT;
-CREATE INDEX deliveries_live_of_lane ON deliveries (lane_id, state, event_id, seq) WHERE state <= 1;
+-- SQLite takes a partial index only for a query that repeats its condition word for word.
+CREATE INDEX deliveries_ready_of_lane ON deliveries (lane_id, event_id, seq) WHERE state = 0;
+CREATE INDEX deliveries_handed_of_lane ON deliveries (lane_id, event_id) WHERE state = 1;
 CREATE INDEX deliveries_live_of_queue ON deliveries (instance_id, seq) WHERE state <= 1;
 CREATE INDEX deliveries_in_hand ON deliveries (instance_id, handed_number, seq) WHERE state = 1;
 CREATE INDEX deliveries_retrying_by_due ON deliveries (due_at_ms) WHERE state = 0 AND due_at_ms > 0;

@@ -15,7 +15,7 @@ pub struct Settings {
     pub retry_min_ms: Millis,
     /// The largest step of the back-off.
     pub retry_max_ms: Millis,
-    /// How many of the newest seen keys are kept whatever their age.
+    /// Of how many of the newest events the seen keys are kept whatever their age.
     pub seen_keys_min: u64,
     /// How long an unresolved event waits for what would resolve it; 0 turns the wait off.
     pub grace_ms: Millis,

@@ -117,7 +117,7 @@ impl Write for NoteSlackMark {
     type Reply = ();
 
     fn apply(self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-        let at = moment_of(&self.last_ts).unwrap_or(tx.now);
+        let at = Timestamp::from_slack(&self.last_ts).unwrap_or(tx.now);
         tx.execute(
             "INSERT INTO slack_marks (channel, thread_ts, last_ts, active_at_ms)
              VALUES (?1, ?2, ?3, ?4)
@@ -296,12 +296,12 @@ fn reading(
     let is_first = last_ts.is_empty();
     let thread_ts = conversation.thread_column().to_owned();
     let after = if is_first {
-        slack_ts(start).max(thread_ts)
+        start.to_slack().max(thread_ts)
     } else {
         last_ts
     };
     // What is older than this would be expired at once.
-    let oldest = slack_ts(before(tx.now, tx.settings.retention_ms));
+    let oldest = before(tx.now, tx.settings.retention_ms).to_slack();
     Ok(SlackReading {
         conversation,
         after: after.max(oldest),
@@ -311,24 +311,6 @@ fn reading(
 
 fn before(at: Timestamp, span: Millis) -> Timestamp {
     Timestamp(at.0.saturating_sub(span))
-}
-
-/// A moment as Slack writes it. Time stamps of this century compare as texts.
-fn slack_ts(at: Timestamp) -> String {
-    let at = at.0.max(0);
-    format!(
-        "{:010}.{:03}000",
-        at.div_euclid(1_000),
-        at.rem_euclid(1_000)
-    )
-}
-
-/// The moment of a Slack time stamp, to the millisecond.
-fn moment_of(ts: &str) -> Option<Timestamp> {
-    let (seconds, fraction) = ts.split_once('.').unwrap_or((ts, ""));
-    let seconds: i64 = seconds.parse().ok()?;
-    let millis: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
-    Some(Timestamp(seconds.checked_mul(1_000)?.checked_add(millis)?))
 }
 
 #[cfg(test)]

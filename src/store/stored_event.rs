@@ -177,22 +177,43 @@ pub(super) fn consumers_of(tx: &Tx<'_>, event: &Routable) -> Result<Vec<Consumer
     routing::consumers(tx, &event.subject_key, &links, event.actor())
 }
 
-/// Marks the ended delivery of an event on a queue as replaced and names it; a row is replaced
-/// once at most.
-pub(super) fn replace_ended(
+/// The newest delivery of an event on a queue that is dead or expired and not replaced yet.
+pub(super) fn last_unhandled(
     tx: &Tx<'_>,
     id: EventId,
     instance_id: i64,
 ) -> Result<Option<Seq>, StoreError> {
     tx.first(
-        "UPDATE deliveries SET replaced = 1
-         WHERE seq = (SELECT max(seq) FROM deliveries
-                      WHERE event_id = ?1 AND instance_id = ?2 AND state >= 3 AND replaced = 0)
-         RETURNING seq",
+        "SELECT seq FROM deliveries
+         WHERE event_id = ?1 AND instance_id = ?2 AND state >= 3 AND replaced = 0
+         ORDER BY seq DESC LIMIT 1",
         params![id.0, instance_id],
         |row| Ok(Seq(row.get(0)?)),
-        "replace a delivery",
+        "look for a delivery to replace",
     )
+}
+
+/// Marks that delivery as replaced and names it; a row is replaced once at most.
+pub(super) fn replace_unhandled(
+    tx: &Tx<'_>,
+    id: EventId,
+    instance_id: i64,
+) -> Result<Option<Seq>, StoreError> {
+    let replaced = last_unhandled(tx, id, instance_id)?;
+    if let Some(seq) = replaced {
+        mark_replaced(tx, seq)?;
+    }
+    Ok(replaced)
+}
+
+/// Notes that a new delivery stands for this one.
+pub(super) fn mark_replaced(tx: &Tx<'_>, seq: Seq) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE deliveries SET replaced = 1 WHERE seq = ?1",
+        params![seq.0],
+        "replace a delivery",
+    )?;
+    Ok(())
 }
 
 /// Subjects of the objects that a binding links to this subject: a ticket's pull requests.

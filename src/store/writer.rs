@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use super::clock_repair;
 use super::error::{Doing, StoreError};
+use super::read;
 use super::settings::Settings;
 use crate::domain::{CallerToken, Clock, InstanceName, Timestamp};
 use crate::telemetry::GatewayEvent;
@@ -72,10 +73,7 @@ impl Tx<'_> {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
         doing: &'static str,
     ) -> Result<Option<T>, StoreError> {
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.query_row(params, read).optional())
-            .doing(doing)
+        read::first(self.connection, sql, params, read, doing)
     }
 
     /// All rows of a constant query; the query bounds their number.
@@ -86,10 +84,7 @@ impl Tx<'_> {
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
         doing: &'static str,
     ) -> Result<Vec<T>, StoreError> {
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.query_map(params, read)?.collect())
-            .doing(doing)
+        read::all(self.connection, sql, params, read, doing)
     }
 }
 

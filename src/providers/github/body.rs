@@ -4,11 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::providers::lenient;
-use crate::providers::{Headers, Rejection};
-
-const JSON_BYTES_MAX: usize = 25 * 1024 * 1024;
-const FORM: &str = "application/x-www-form-urlencoded";
+use crate::providers::{Headers, Rejection, form, lenient};
 
 /// The JSON text of a webhook's body.
 ///
@@ -18,62 +14,17 @@ pub(super) fn json_text<'a>(
     headers: &impl Headers,
     body: &'a [u8],
 ) -> Result<Cow<'a, str>, Rejection> {
-    let text = if starts_as_json(body) || !claims_form(headers) {
-        Cow::Borrowed(lenient::text_of(body)?)
+    let text = if form::is_form(headers.text("content-type"), body) {
+        let fields = form::fields(body)?;
+        let payload = form::value(&fields, "payload").ok_or(Rejection::InvalidPayload)?;
+        Cow::Owned(lenient::text_of(payload.as_bytes())?.to_owned())
     } else {
-        let payload = field(body, b"payload").ok_or(Rejection::InvalidPayload)?;
-        Cow::Owned(lenient::text_of(&payload)?.to_owned())
+        Cow::Borrowed(lenient::text_of(body)?)
     };
-    if text.len() > JSON_BYTES_MAX {
+    if text.len() > form::JSON_BYTES_MAX {
         return Err(Rejection::TooLarge);
     }
     Ok(text)
-}
-
-fn starts_as_json(body: &[u8]) -> bool {
-    body.trim_ascii_start().first() == Some(&b'{')
-}
-
-/// True without any content type too: what does not start as JSON can only be a form.
-fn claims_form(headers: &impl Headers) -> bool {
-    headers.text("content-type").is_none_or(|value| {
-        let media_type = value.split(';').next().unwrap_or_default();
-        media_type.trim().eq_ignore_ascii_case(FORM)
-    })
-}
-
-/// The first field of a form with this name, decoded to bytes: the usual decoders replace what
-/// is not UTF-8, and a replaced payload would be stored as if it had been sent.
-fn field(form: &[u8], name: &[u8]) -> Option<Vec<u8>> {
-    form.split(|byte| *byte == b'&').find_map(|pair| {
-        let equals = pair.iter().position(|byte| *byte == b'=')?;
-        let (own, value) = pair.split_at_checked(equals)?;
-        (decoded(own) == name).then(|| decoded(value.get(1..).unwrap_or_default()))
-    })
-}
-
-fn decoded(encoded: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded;
-    while let [first, tail @ ..] = rest {
-        let (byte, after) = match (first, tail) {
-            (b'+', _) => (b' ', tail),
-            (b'%', [high, low, after @ ..]) => {
-                hex_byte([*high, *low]).map_or((b'%', tail), |byte| (byte, after))
-            }
-            (byte, _) => (*byte, tail),
-        };
-        bytes.push(byte);
-        rest = after;
-    }
-    bytes
-}
-
-fn hex_byte(digits: [u8; 2]) -> Option<u8> {
-    let mut byte = [0];
-    hex::decode_to_slice(digits, &mut byte).ok()?;
-    let [byte] = byte;
-    Some(byte)
 }
 
 #[cfg(test)]
@@ -81,6 +32,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::providers::form::{JSON_BYTES_MAX, MEDIA_TYPE as FORM};
 
     fn text(content_type: Option<&str>, body: &[u8]) -> Result<String, Rejection> {
         let headers: BTreeMap<String, String> = content_type

@@ -1,5 +1,7 @@
 //! The keys of what the corpus does not hold.
 
+use sha2::{Digest, Sha256};
+
 use super::support::*;
 use super::*;
 

@@ -24,19 +24,15 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest, Sha256};
-
 use self::repository::Repository;
 use super::lenient::{self, Node};
-use super::{Declared, Dropped, Headers, Rejection, Verdict, Verified, clipped};
+use super::{Declared, Dropped, Headers, Rejection, Verdict, Verified, clipped, digest, known};
 use crate::domain::{
     Arrival, DropReason, EventActor, OnUnresolved, Payload, Provider, Reference, Source, Timestamp,
     WorkItemRef,
 };
 
 const GITHUB_HOST: &str = "github.com";
-const UNKNOWN_KIND: &str = "unknown";
-const FALLBACK_ID_DIGITS: usize = 16;
 
 /// The headers that are stored: enough to post the payload again as GitHub did.
 const STORED_HEADERS: [&str; 7] = [
@@ -104,8 +100,10 @@ impl Delivery {
         let stored = |name: &str| text(name).map(|value| (name.to_owned(), value));
         Self {
             source,
-            kind: text("x-github-event").unwrap_or_else(|| UNKNOWN_KIND.to_owned()),
-            id: given_id.clone().unwrap_or_else(|| fallback_id(body)),
+            kind: known(text("x-github-event").unwrap_or_default()),
+            id: given_id
+                .clone()
+                .unwrap_or_else(|| digest::fallback_delivery_id(body)),
             guid: given_id.filter(|_| source == Source::Webhook),
             enterprise_host: text("x-github-enterprise-host").map(|host| host.to_ascii_lowercase()),
             headers: STORED_HEADERS.into_iter().filter_map(stored).collect(),
@@ -121,12 +119,6 @@ impl Delivery {
             moved: None,
         }
     }
-}
-
-/// The id of a delivery that came without one; it is no key.
-fn fallback_id(body: &[u8]) -> String {
-    let digest = hex::encode(Sha256::digest(body));
-    format!("sha256-{digest:.FALLBACK_ID_DIGITS$}")
 }
 
 /// What a payload says it is about.

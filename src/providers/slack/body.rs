@@ -113,3 +113,8 @@ pub(super) fn actor(user: Option<Cow<'_, str>>) -> Option<EventActor> {
         name: name.into_owned(),
     })
 }
+
+/// A text as JSON.
+pub(super) fn json_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::body::Body;
+use super::body::{Body, json_text};
 use super::recognise::Shape;
 use super::{Delivery, SlackVerdict};
 use crate::domain::{Source, Timestamp};
@@ -77,8 +77,4 @@ fn outer_event(found: Found<'_>) -> Result<(String, String), Rejection> {
         app.unwrap_or_default(),
     );
     Ok((text, ts.into_owned()))
-}
-
-fn json_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

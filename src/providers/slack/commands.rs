@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::body::{self, Body};
+use super::body::{self, Body, json_text};
 use super::place::Place;
 use super::{Delivery, Facts, SlackVerdict, dedup};
-use crate::domain::{DropReason, OnUnresolved};
+use crate::domain::OnUnresolved;
 use crate::providers::Rejection;
 
 const KIND: &str = "slash_command";
@@ -27,11 +27,7 @@ pub(super) fn judge(body: &Body<'_>, delivery: Delivery<'_>) -> Result<SlackVerd
         id: trigger.map(Cow::into_owned),
         kind: KIND.to_owned(),
     };
-    if facts.keys.is_empty() && facts.actor.is_none() {
-        let id = facts.id.unwrap_or_default();
-        return Ok(super::dropped(DropReason::Unbound, KIND, &id));
-    }
-    super::append(body, facts, delivery)
+    super::append_for_somebody(body, facts, delivery)
 }
 
 /// The fields of a command's form as the JSON object that Socket Mode would send.
@@ -41,8 +37,4 @@ pub(super) fn as_json(fields: &[(String, String)]) -> String {
         .map(|(name, value)| format!("{}:{}", json_text(name), json_text(value)))
         .collect();
     format!("{{{}}}", members.join(","))
-}
-
-fn json_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

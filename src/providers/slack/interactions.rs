@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::body::{self, Body};
 use super::place::Place;
 use super::{Delivery, Facts, SlackVerdict, dedup};
-use crate::domain::{DropReason, OnUnresolved};
+use crate::domain::OnUnresolved;
 use crate::providers::Rejection;
 
 /// The types of interactions that Slack sends.
@@ -45,11 +45,7 @@ pub(super) fn judge(body: &Body<'_>, delivery: Delivery<'_>) -> Result<SlackVerd
         id: trigger.map(Cow::into_owned),
         kind: kind.into_owned(),
     };
-    if facts.keys.is_empty() && facts.actor.is_none() {
-        let id = facts.id.unwrap_or_default();
-        return Ok(super::dropped(DropReason::Unbound, &facts.kind, &id));
-    }
-    super::append(body, facts, delivery)
+    super::append_for_somebody(body, facts, delivery)
 }
 
 /// An app installed in a whole organisation gets no team, but a user with one.

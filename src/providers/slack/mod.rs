@@ -139,6 +139,19 @@ fn judge(body: &Body<'_>, shape: Shape, delivery: Delivery<'_>) -> Result<SlackV
     }
 }
 
+/// Appends what somebody did somewhere; what nobody did nowhere can reach no one.
+fn append_for_somebody(
+    body: &Body<'_>,
+    facts: Facts,
+    delivery: Delivery<'_>,
+) -> Result<SlackVerdict, Rejection> {
+    if facts.keys.is_empty() && facts.actor.is_none() {
+        let id = facts.id.unwrap_or_default();
+        return Ok(dropped(DropReason::Unbound, &facts.kind, &id));
+    }
+    append(body, facts, delivery)
+}
+
 fn append(
     body: &Body<'_>,
     facts: Facts,

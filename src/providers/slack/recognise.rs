@@ -40,15 +40,13 @@ pub(super) fn payload_in<'a>(
     Ok(text)
 }
 
-fn payload_of(form: &[(String, String)]) -> Result<String, Rejection> {
-    let value_of = |own: &str| {
-        form.iter()
-            .find(|(name, _)| name == own)
-            .map(|(_, value)| value)
-    };
-    match (value_of("payload"), value_of("command")) {
+fn payload_of(fields: &[(String, String)]) -> Result<String, Rejection> {
+    match (
+        form::value(fields, "payload"),
+        form::value(fields, "command"),
+    ) {
         (Some(payload), _) => Ok(lenient::text_of(payload.as_bytes())?.to_owned()),
-        (None, Some(_)) => Ok(commands::as_json(form)),
+        (None, Some(_)) => Ok(commands::as_json(fields)),
         (None, None) => Err(Rejection::InvalidPayload),
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::body::Body;
+use super::body::{Body, json_text};
 use super::recognise::Shape;
 use super::{Delivery, RETRY_NUM, RETRY_REASON, SlackVerdict};
 use crate::domain::{DropReason, Source, Timestamp};
@@ -67,7 +67,7 @@ impl Envelope {
     /// The text of the ack, to be sent once the verdict is carried out.
     #[must_use]
     pub fn ack(&self) -> String {
-        let id = serde_json::Value::from(self.envelope_id.as_str());
+        let id = json_text(&self.envelope_id);
         match self.verdict {
             SlackVerdict::Options => {
                 format!("{{\"envelope_id\":{id},\"payload\":{{\"options\":[]}}}}")

@@ -132,7 +132,6 @@ fn what_is_saved_of_a_list_is_read_again() {
                 ..SavePoll::of(SOURCE)
             })
             .unwrap();
-        store.reopen();
         assert_eq!(store.submit(load.clone()).unwrap(), lists);
     }
     store

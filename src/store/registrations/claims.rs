@@ -4,9 +4,10 @@ use rusqlite::params;
 
 use super::super::error::StoreError;
 use super::super::late_routing::{self, Routed, Scope};
+use super::super::lease::Holder;
 use super::super::stored_event;
 use super::super::writer::{Tx, Write};
-use crate::domain::{Identity, InstanceName, Role, Subject};
+use crate::domain::{Identity, Role, Subject};
 use crate::telemetry::GatewayEvent;
 
 /// Claims a subject. Sent by the API; refused under a name that another peer holds.
@@ -57,7 +58,7 @@ impl Write for ReleaseClaim {
 
     fn apply(self, tx: &mut Tx<'_>) -> Result<Routed, StoreError> {
         if let Some(holder) = super::withdrawer(tx, &self.identity)? {
-            release_rows(tx, (holder.id, &holder.name), &self.subject, self.role)?;
+            delete(tx, &holder, &self.subject, self.role)?;
         }
         Ok(Routed::default())
     }
@@ -97,31 +98,29 @@ fn covered_scopes(tx: &Tx<'_>, subject: &Subject) -> Result<Vec<Scope>, StoreErr
         .collect())
 }
 
-/// Ends the claims of an instance on a subject, in one role or in both; tells which there were.
-pub(in crate::store) fn release_rows(
+/// Ends the claims of an instance on a subject, in one role or in both.
+fn delete(
     tx: &mut Tx<'_>,
-    (instance_id, instance): (i64, &InstanceName),
+    holder: &Holder,
     subject: &Subject,
     role: Option<Role>,
-) -> Result<Vec<Role>, StoreError> {
-    let words = tx.all(
+) -> Result<(), StoreError> {
+    let released = tx.all(
         "DELETE FROM claims
          WHERE subject_key = ?1 AND instance_id = ?2 AND (?3 = '' OR role = ?3)
          RETURNING role",
-        params![subject.key(), instance_id, role.map_or("", Role::as_str)],
+        params![subject.key(), holder.id, role.map_or("", Role::as_str)],
         |row| row.get::<_, String>(0),
         "release a claim",
     )?;
-    let mut released = Vec::new();
-    for word in words {
-        let role = Role::parse(&word)
+    for role in released {
+        let role = Role::parse(&role)
             .map_err(|error| StoreError::Corrupt(format!("the role of a claim {error}")))?;
         tx.effects.events.push(GatewayEvent::Released {
-            instance: instance.to_string(),
+            instance: holder.name.to_string(),
             subject: subject.to_string(),
             role,
         });
-        released.push(role);
     }
-    Ok(released)
+    Ok(())
 }

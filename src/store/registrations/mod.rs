@@ -16,7 +16,6 @@ pub use claims::{PutClaim, ReleaseClaim};
 pub use commits::LearnCommits;
 pub use rooms::PutRooms;
 
-pub(super) use claims::release_rows;
 pub(super) use commits::learn;
 
 use super::error::StoreError;

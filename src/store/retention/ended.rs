@@ -129,23 +129,31 @@ pub(super) fn expire_payload(tx: &Tx<'_>, id: EventId) -> Result<(), StoreError>
 /// Drops an event that waits for nobody; its seen keys stay, and tell whether it was handled.
 fn drop_event(tx: &mut Tx<'_>, sweep: &mut Sweep, id: EventId) -> Result<(), StoreError> {
     let dropped = tx.first(
-        "DELETE FROM events WHERE id = ?1 AND state IN ('routed', 'expired') RETURNING handled",
+        "DELETE FROM events WHERE id = ?1 AND state IN ('routed', 'expired')
+         RETURNING handled, dedup_keys",
         params![id.0],
-        |row| row.get::<_, bool>(0),
+        |row| Ok((row.get::<_, bool>(0)?, row.get::<_, String>(1)?)),
         "drop an event",
     )?;
-    let Some(handled) = dropped else {
+    let Some((handled, keys)) = dropped else {
         return Ok(());
     };
-    tx.execute(
-        "UPDATE seen_keys SET orphan = 1, handled = ?2 WHERE event_id = ?1",
-        params![id.0, handled],
-        "keep the keys of a dropped event",
-    )?;
+    for key in parse_keys(&keys)? {
+        tx.execute(
+            "UPDATE seen_keys SET orphan = 1, handled = ?3 WHERE key = ?1 AND event_id = ?2",
+            params![key, id.0, handled],
+            "keep the keys of a dropped event",
+        )?;
+    }
     forget_about(tx, id)?;
     tx.effects.events_delta = tx.effects.events_delta.saturating_sub(1);
     sweep.done.events = sweep.done.events.saturating_add(1);
     Ok(())
+}
+
+/// The keys of an event as they lie in its row.
+pub(super) fn parse_keys(text: &str) -> Result<Vec<String>, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Corrupt(format!("keys: {error}")))
 }
 
 /// Forgets what is written down about an event beside its row.

@@ -70,25 +70,28 @@ fn next_due(tx: &Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
 /// Drops an event as if it had never come: its keys are forgotten, so that it may come again.
 fn drop_unbound(tx: &mut Tx<'_>, id: EventId) -> Result<(), StoreError> {
     let dropped = tx.first(
-        "DELETE FROM events WHERE id = ?1 RETURNING provider, transport, kind, delivery_id",
+        "DELETE FROM events WHERE id = ?1 RETURNING provider, transport, kind,
+             delivery_id, dedup_keys",
         params![id.0],
         |row| {
             let words: (String, String) = (row.get(0)?, row.get(1)?);
-            Ok((words, row.get(2)?, row.get(3)?))
+            Ok((words, row.get(2)?, row.get(3)?, row.get::<_, String>(4)?))
         },
         "drop an unresolved event",
-    )?;
-    tx.execute(
-        "DELETE FROM seen_keys WHERE event_id = ?1",
-        params![id.0],
-        "forget the keys of an unresolved event",
     )?;
     ended::forget_about(tx, id)?;
     tx.effects.events_delta = tx.effects.events_delta.saturating_sub(1);
     tx.effects.held_delta = tx.effects.held_delta.saturating_sub(1);
-    let Some(((provider, transport), kind, delivery_id)) = dropped else {
+    let Some(((provider, transport), kind, delivery_id, keys)) = dropped else {
         return Ok(());
     };
+    for key in ended::parse_keys(&keys)? {
+        tx.execute(
+            "DELETE FROM seen_keys WHERE key = ?1 AND event_id = ?2",
+            params![key, id.0],
+            "forget the keys of an unresolved event",
+        )?;
+    }
     let unreadable = || StoreError::Corrupt(format!("event {id} of {provider} by {transport}"));
     tx.effects.events.push(GatewayEvent::Dropped {
         provider: Provider::from_word(&provider).ok_or_else(unreadable)?,

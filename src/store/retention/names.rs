@@ -19,16 +19,17 @@ pub(super) fn forget_unused(tx: &mut Tx<'_>, sweep: &mut Sweep) -> Result<(), St
     forget_instances(tx, sweep)
 }
 
-/// Seen keys outlive their event while they are young or among the newest.
+/// Seen keys outlive their event while they are young, or of one of the newest events: counting
+/// events instead of keys keeps a few more than asked for, and needs no order of its own.
 fn forget_seen_keys(tx: &Tx<'_>, sweep: &mut Sweep) -> Result<(), StoreError> {
     if sweep.is_over(tx) {
         return Ok(());
     }
     let forgotten = tx.execute(
-        "DELETE FROM seen_keys WHERE id IN (
-             SELECT id FROM seen_keys
-             WHERE orphan = 1 AND seen_at_ms < ?1 AND id <= coalesce(
-                 (SELECT id FROM seen_keys ORDER BY id DESC LIMIT 1 OFFSET ?2), 0)
+        "DELETE FROM seen_keys WHERE key IN (
+             SELECT key FROM seen_keys
+             WHERE orphan = 1 AND seen_at_ms < ?1 AND event_id <= coalesce(
+                 (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) - ?2
              ORDER BY seen_at_ms LIMIT ?3)",
         params![
             super::before(tx, tx.settings.retention_ms).0,

@@ -71,8 +71,8 @@ fn newly_unattended(tx: &Tx<'_>, quiet_since: i64) -> Result<Vec<(String, String
     tx.all(
         "SELECT claims.subject_key, min(claims.subject)
          FROM instances
-             JOIN claims ON claims.instance_id = instances.id
-             JOIN lanes ON lanes.lane_key = claims.subject_key
+             CROSS JOIN claims ON claims.instance_id = instances.id
+             CROSS JOIN lanes ON lanes.lane_key = claims.subject_key
                  AND lanes.instance_id = claims.instance_id
          WHERE instances.backlog > 0 AND instances.fetched_at_ms < ?1 AND claims.unattended = 0
              AND NOT EXISTS (
@@ -107,10 +107,11 @@ fn note(tx: &Tx<'_>, subject_key: &str) -> Result<(), StoreError> {
 
 fn record(tx: &mut Tx<'_>, subject_key: &str, subject: String) -> Result<(), StoreError> {
     let claimants = tx.all(
-        "SELECT DISTINCT instances.name, (
-             SELECT count(*) FROM lanes JOIN deliveries ON deliveries.lane_id = lanes.id
-             WHERE lanes.lane_key = claims.subject_key AND lanes.instance_id = instances.id
-                 AND deliveries.state <= 1)
+        "SELECT DISTINCT instances.name, coalesce((
+             SELECT (SELECT count(*) FROM deliveries WHERE lane_id = lanes.id AND state = 0)
+                 + (SELECT count(*) FROM deliveries WHERE lane_id = lanes.id AND state = 1)
+             FROM lanes
+             WHERE lane_key = claims.subject_key AND instance_id = claims.instance_id), 0)
          FROM claims JOIN instances ON instances.id = claims.instance_id
          WHERE claims.subject_key = ?1 ORDER BY instances.name",
         params![subject_key],

@@ -1,9 +1,16 @@
 //! Tests of the store on real files: no actor, no server, a clock that only moves when told.
 
+mod pages;
 mod support;
 
 mod append;
+mod event_views;
+mod forgetting;
 mod late_routing;
 mod lease;
+mod operator;
+mod plans;
 mod registrations;
 mod retention;
+mod verify;
+mod views;

@@ -13,6 +13,7 @@ use crate::store::testing::{FakeClock, START, outcomes};
 use crate::store::{
     Append, Appended, BatchReport, CommitOutcomes, FetchBatch, Fetched, PutActors, PutBinding,
     PutClaim, PutRooms, RouteHeld, Routed, Settings, StoreError, Write, Writer, open_writer,
+    verify,
 };
 use crate::telemetry::GatewayEvent;
 
@@ -25,7 +26,18 @@ pub(super) struct TestStore {
     writer: Option<Writer>,
     pub clock: Arc<FakeClock>,
     pub settings: Settings,
+    /// False after a test broke the store on purpose.
+    pub is_sound: bool,
     directory: tempfile::TempDir,
+}
+
+/// Whatever a test did, every rule of the store holds in the end.
+impl Drop for TestStore {
+    fn drop(&mut self) {
+        if self.is_sound && !std::thread::panicking() {
+            assert_eq!(verify(self.connection(), self.now()).unwrap(), []);
+        }
+    }
 }
 
 impl TestStore {
@@ -38,6 +50,7 @@ impl TestStore {
             writer: None,
             clock: Arc::new(FakeClock::new()),
             settings,
+            is_sound: true,
             directory: tempfile::tempdir().unwrap(),
         };
         store.restart();
@@ -174,7 +187,9 @@ impl TestStore {
         rows.map(|value| match value.unwrap() {
             rusqlite::types::Value::Text(text) => text,
             rusqlite::types::Value::Integer(number) => number.to_string(),
-            other => panic!("neither text nor number: {other:?}"),
+            other @ (rusqlite::types::Value::Null
+            | rusqlite::types::Value::Real(_)
+            | rusqlite::types::Value::Blob(_)) => panic!("neither text nor number: {other:?}"),
         })
         .collect()
     }

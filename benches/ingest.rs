@@ -1,0 +1,125 @@
+//! Signed comments through the whole gateway, as ratios against ceilings of the same run: the
+//! same handler without a store, and the disk's own fdatasync.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::api::Api;
+use support::gateway::{Running, without_store};
+use support::{Samples, load, payloads};
+
+const CONNECTIONS: usize = 64;
+const EVENTS: u64 = 20_000;
+const SUBJECTS: u64 = 100;
+const POLLS: u64 = 300;
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = support::fdatasync(folder.path(), 300);
+    println!(
+        "fdatasync of 4 KiB: p50 {:.3} ms, p99 {:.3} ms",
+        disk.ms(0.5),
+        disk.ms(0.99)
+    );
+    let ceiling = without_store();
+    let gateway = Running::start(&folder.path().join("state"));
+    let mut api = Api::new(gateway.address);
+    for number in 1..=SUBJECTS {
+        api.claim("bench", number);
+    }
+    let mut next_id = 1;
+    println!("\nsize      without store      stored     ratio   p50 ms   p99 ms");
+    for bytes in [4 * 1024, 13 * 1024] {
+        ingest(&gateway, ceiling, bytes, &mut next_id);
+    }
+    lone_connection(&gateway, &disk, &mut next_id);
+    held_poll(&gateway, &disk, &mut next_id);
+}
+
+fn requests(host: &str, count: u64, bytes: usize, next_id: &mut u64) -> Vec<Vec<u8>> {
+    let first = *next_id;
+    *next_id += count;
+    (first..first + count)
+        .map(|id| payloads::request(host, id, id % SUBJECTS + 1, bytes))
+        .collect()
+}
+
+fn ingest(gateway: &Running, ceiling: std::net::SocketAddr, bytes: usize, next_id: &mut u64) {
+    let host = gateway.address.to_string();
+    // In turn, so that a machine that slows down slows both.
+    let mut pairs = Vec::new();
+    for _ in 0..3 {
+        let batch = requests(&host, EVENTS / 3, bytes, next_id);
+        let without = load::run(ceiling, batch.clone(), CONNECTIONS);
+        let stored = load::run(gateway.address, batch, CONNECTIONS);
+        pairs.push((without, stored));
+    }
+    pairs.sort_by(|one, other| (one.1.rate / one.0.rate).total_cmp(&(other.1.rate / other.0.rate)));
+    let (without, stored) = &pairs[1];
+    println!(
+        "{:>4} KiB  {:>10.0}/s  {:>10.0}/s   {:>6.2}   {:>6.2}   {:>6.2}",
+        bytes / 1024,
+        without.rate,
+        stored.rate,
+        stored.rate / without.rate,
+        stored.latency.ms(0.5),
+        stored.latency.ms(0.99),
+    );
+}
+
+fn lone_connection(gateway: &Running, disk: &Samples, next_id: &mut u64) {
+    let batch = requests(&gateway.address.to_string(), 1_000, 4 * 1024, next_id);
+    let lone = load::run(gateway.address, batch, 1).latency;
+    println!(
+        "\none connection: ack p50 {:.3} ms; bound 1.5 × fdatasync + 0.3 ms = {:.3} ms",
+        lone.ms(0.5),
+        1.5 * disk.ms(0.5) + 0.3,
+    );
+}
+
+/// From the first byte of a delivery to the answer of the poll that waited for it.
+fn held_poll(gateway: &Running, disk: &Samples, next_id: &mut u64) {
+    let mut api = Api::new(gateway.address);
+    api.claim("held", 1_000);
+    let host = gateway.address.to_string();
+    let (began_sender, began) = std::sync::mpsc::channel::<Instant>();
+    let (ready, is_ready) = std::sync::mpsc::channel::<()>();
+    let address = gateway.address;
+    let poller = std::thread::spawn(move || {
+        let mut api = Api::new(address);
+        let (mut cursor, mut commit) = (0, json!([]));
+        let mut samples = Vec::new();
+        for _ in 0..POLLS {
+            ready.send(()).expect("a sender");
+            let answer = api.fetch("held", cursor, &json!({"wait": 20, "commit": commit}));
+            let ended = Instant::now();
+            samples.push(ended - began.recv().expect("a start"));
+            cursor = answer["cursor"].as_i64().expect("a cursor");
+            commit = json!([{"seq": answer["deliveries"][0]["seq"], "outcome": "delivered"}]);
+        }
+        samples
+    });
+    let requests: Vec<_> = (0..POLLS)
+        .map(|_| {
+            *next_id += 1;
+            vec![payloads::request(&host, *next_id, 1_000, 4 * 1024)]
+        })
+        .collect();
+    for request in requests {
+        is_ready.recv().expect("a poller");
+        // The poll commits the last delivery and is parked: give it the time of a few syncs.
+        std::thread::park_timeout(Duration::from_millis(15));
+        began_sender.send(Instant::now()).expect("a poller");
+        load::run(gateway.address, request, 1);
+    }
+    let samples = Samples::new(poller.join().expect("a poller"));
+    let bound = 2.0 * disk.ms(0.5) + 1.0;
+    println!(
+        "append → answered poll: p50 {:.3} ms, p99 {:.3} ms; bound p50 {bound:.3} ms, p99 {:.3} ms",
+        samples.ms(0.5),
+        samples.ms(0.99),
+        4.0 * bound,
+    );
+}

@@ -1,0 +1,125 @@
+//! The production build on a free port, and the same handler without a store beside it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use actix_web::web::{Bytes, Data, PayloadConfig};
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use the_loop_gateway::app::{Gateway, Parts, StopHandle};
+use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
+use the_loop_gateway::domain::Timestamp;
+use the_loop_gateway::providers::signature::{Secrets, verify_github};
+use the_loop_gateway::providers::{Declared, Headers, RepositoryPattern, Verdict, github};
+
+use super::payloads::SECRET;
+
+/// A gateway that runs on a thread of its own until it is dropped.
+pub struct Running {
+    pub address: SocketAddr,
+    stop: StopHandle,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts a gateway that declares `octo/repo`.
+    pub fn start(root: &Path) -> Self {
+        let mut config = GatewayConfig::rooted_at(root);
+        config.listen.address.port = 0;
+        config.github.webhook.enabled = true;
+        config.declared = declared();
+        let (sender, receiver) = channel();
+        let thread = std::thread::spawn(move || {
+            actix_rt::System::new().block_on(async move {
+                let loaded = LoadedConfig {
+                    config,
+                    environment: Environment::given([("THE_LOOP_GH_WEBHOOK_SECRET", SECRET)]),
+                    fingerprint: ConfigFingerprint::look(None, None),
+                    warnings: Vec::new(),
+                };
+                let gateway = Gateway::build(&loaded, &Parts::default()).expect("a gateway");
+                sender
+                    .send((gateway.port(), gateway.stop_handle()))
+                    .expect("a listener");
+                gateway.run_until_stopped().await;
+            });
+        });
+        let (port, stop) = receiver.recv().expect("a port");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            address,
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop("measured");
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("an orderly end");
+        }
+    }
+}
+
+fn declared() -> Declared {
+    Declared {
+        repositories: vec![RepositoryPattern::parse("octo/repo").expect("a pattern")],
+        ..Declared::default()
+    }
+}
+
+struct Head<'a>(&'a HttpRequest);
+
+impl Headers for Head<'_> {
+    fn bytes(&self, name: &str) -> Option<&[u8]> {
+        self.0.headers().get(name).map(|value| value.as_bytes())
+    }
+}
+
+/// The ceiling: read, verify, parse and compress as the gateway does, then answer.
+pub fn without_store() -> SocketAddr {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        actix_rt::System::new().block_on(async move {
+            let secrets = Secrets::new(SECRET.to_owned(), None).expect("a secret");
+            let shared = Data::new((Arc::new(secrets), declared()));
+            let server = HttpServer::new(move || {
+                App::new()
+                    .app_data(shared.clone())
+                    .app_data(PayloadConfig::new(64 << 20))
+                    .route("/gh-webhook", web::post().to(answer))
+            })
+            .workers(std::thread::available_parallelism().map_or(2, usize::from))
+            .disable_signals()
+            .bind(("127.0.0.1", 0))
+            .expect("a port");
+            sender.send(server.addrs()[0]).expect("a listener");
+            server.run().await.expect("a server");
+        });
+    });
+    receiver.recv().expect("an address")
+}
+
+async fn answer(
+    request: HttpRequest,
+    body: Bytes,
+    shared: Data<(Arc<Secrets>, Declared)>,
+) -> HttpResponse {
+    let (secrets, declared) = shared.get_ref();
+    let header = request
+        .headers()
+        .get("x-hub-signature-256")
+        .map(|value| value.as_bytes());
+    let (verified, _) = verify_github(secrets, header, &body[..]).expect("a signature");
+    let verdict = github::parse(&Head(&request), verified, declared, Timestamp(0));
+    match verdict.expect("a payload") {
+        Verdict::Append(arrival) => {
+            assert!(arrival.payload.text_bytes() > 0);
+            HttpResponse::Accepted().json(serde_json::json!({"status": "accepted"}))
+        }
+        Verdict::Drop(dropped) => panic!("{dropped:?}"),
+    }
+}

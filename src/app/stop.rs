@@ -1,0 +1,151 @@
+//! Asking a gateway to stop: from within, or by a signal.
+
+use std::time::Duration;
+
+use actix_web::dev::ServerHandle;
+use actix_web::web::Data;
+use futures_util::future::join_all;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout;
+
+use super::StartError;
+use crate::actors::{Close, Drain, Liveness, Queues, Store};
+use crate::http::{HttpState, Phase};
+use crate::telemetry::{EventLog, GatewayEvent};
+
+/// How long held polls may take to be answered.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+/// How long the store may take to close.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// How a gateway stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Everything was finished.
+    InOrder,
+    /// It was asked twice, and what was left was not waited for.
+    Cut,
+    /// An actor that everything depends on is gone.
+    Died(&'static str),
+}
+
+/// Asks a gateway to stop; may be sent to other threads.
+#[derive(Debug, Clone)]
+pub struct StopHandle(Sender<&'static str>);
+
+impl StopHandle {
+    /// Asks it to stop. Asking a gateway that stops already makes it hurry.
+    pub fn stop(&self, reason: &'static str) {
+        if self.0.try_send(reason).is_err() {
+            tracing::debug!(reason, "the gateway was asked to stop often enough");
+        }
+    }
+}
+
+/// What a running gateway listens for.
+#[derive(Debug)]
+pub(super) struct Watch {
+    sender: Sender<&'static str>,
+    receiver: Receiver<&'static str>,
+    liveness: Liveness,
+}
+
+/// What a running gateway heard.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Heard {
+    /// Somebody asks it to stop, and says why.
+    Asked(&'static str),
+    /// An actor is gone.
+    Gone(&'static str),
+}
+
+impl Watch {
+    pub(super) fn new(liveness: Liveness) -> Self {
+        let (sender, receiver) = channel(2);
+        Self {
+            sender,
+            receiver,
+            liveness,
+        }
+    }
+
+    pub(super) fn handle(&self) -> StopHandle {
+        StopHandle(self.sender.clone())
+    }
+
+    pub(super) async fn hear(&mut self) -> Heard {
+        tokio::select! {
+            // Never ends by itself: a sender lives in `self`.
+            asked = self.receiver.recv() => Heard::Asked(asked.unwrap_or("nobody")),
+            gone = self.liveness.first_gone() => Heard::Gone(gone),
+        }
+    }
+}
+
+/// What is left to be done when the gateway stops.
+pub(super) struct Ending {
+    pub(super) http: Data<HttpState>,
+    pub(super) queues: Queues,
+    pub(super) handles: Vec<ServerHandle>,
+    pub(super) store: Store,
+}
+
+impl Ending {
+    /// Not ready, held polls answered, listeners closed, appends finished, checkpoint: in this
+    /// order.
+    pub(super) async fn run(&self, reason: &'static str) {
+        tracing::info!(reason, "stopping");
+        self.http.enter(Phase::Draining);
+        if timeout(DRAIN_MAX, self.queues.send(Drain)).await.is_err() {
+            tracing::warn!("held polls are not all answered");
+        }
+        join_all(self.handles.iter().map(|handle| handle.stop(true))).await;
+        self.close_store().await;
+    }
+
+    async fn close_store(&self) {
+        let problem = match timeout(CLOSE_MAX, self.store.send(Close)).await {
+            Ok(Ok(Ok(_))) => return,
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(elapsed) => elapsed.to_string(),
+        };
+        tracing::error!(problem, "the store is closed without a checkpoint");
+    }
+}
+
+/// Says that an actor is gone, as far as that is still possible.
+pub(super) fn died(log: &EventLog, actor: &'static str) -> Stopped {
+    tracing::error!(actor, "an actor that everything depends on is gone");
+    log.record(GatewayEvent::Fault {
+        doing: "keep the process going",
+        error: format!("the actor {actor} is gone"),
+    });
+    log.flush();
+    Stopped::Died(actor)
+}
+
+pub(super) async fn flush(log: EventLog) {
+    let flushed = actix_rt::task::spawn_blocking(move || log.flush());
+    if flushed.await.is_err() {
+        tracing::error!("the event log is not flushed");
+    }
+}
+
+/// Lets SIGINT and SIGTERM ask, from now on, as long as the calling thread's runtime runs.
+pub(super) fn heed_signals(handle: &StopHandle) -> Result<(), StartError> {
+    for (kind, name) in [
+        (SignalKind::interrupt(), "SIGINT"),
+        (SignalKind::terminate(), "SIGTERM"),
+    ] {
+        let mut signals = signal(kind).map_err(StartError::Thread)?;
+        let handle = handle.clone();
+        actix_rt::spawn(async move {
+            while signals.recv().await.is_some() {
+                handle.stop(name);
+            }
+        });
+    }
+    Ok(())
+}

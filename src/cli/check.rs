@@ -1,0 +1,263 @@
+//! `check`: is the configuration right, and which of its secrets are there?
+
+use clap::Args;
+use serde::Serialize;
+
+use super::context::Context;
+use super::failure::Failure;
+use super::list::Format;
+use super::table::{Column, TableRow, render};
+use crate::config::{ConfigError, EnvName, Environment, GatewayConfig, LoadedConfig};
+
+const EXAMPLES: &str = "\
+Examples:
+  the-loop-gateway check
+  the-loop-gateway --config /etc/gateway.yaml check
+  the-loop-gateway check --format json
+
+Exits with 0 when the configuration can be used and with 2 when it cannot; then every problem is
+named by its place in the file. Secrets are shown by name, never by value. One that is not set
+leaves its transport off and is no error.";
+
+/// Check the configuration and say which secrets are set
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Check {
+    /// How to write the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// What `--format json` shows.
+#[derive(Serialize)]
+struct Report {
+    ok: bool,
+    path: Option<String>,
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+    secrets: Vec<SecretState>,
+}
+
+#[derive(Serialize)]
+struct Problem {
+    path: String,
+    message: String,
+}
+
+/// One secret that an enabled transport wants.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SecretState {
+    name: String,
+    set: bool,
+    used_by: &'static str,
+}
+
+impl Check {
+    pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
+        let loaded = context.load();
+        if self.format == Format::Json {
+            let report = match &loaded {
+                Ok(loaded) => Some(Report::of_config(loaded)),
+                Err(Failure::Config(error)) => Some(Report::of_error(error)),
+                Err(_) => None,
+            };
+            let shown = report.and_then(|report| serde_json::to_string_pretty(&report).ok());
+            shown.map_or(Ok(()), |shown| context.output.data(&shown))?;
+            return loaded.map(drop);
+        }
+        let loaded = loaded?;
+        for warning in &loaded.warnings {
+            context.output.note(&warning.to_string());
+        }
+        context.output.data(&sentences(&loaded, context))
+    }
+}
+
+fn sentences(loaded: &LoadedConfig, context: &Context) -> String {
+    let config = &loaded.config;
+    let verdict = match &config.path {
+        Some(path) => format!("{} is valid", path.display()),
+        None => "there is no config file; the built-in defaults are valid".to_owned(),
+    };
+    let listens = match &config.listen.ingress {
+        Some(ingress) => format!(
+            "listens on {}; webhooks on {ingress}",
+            config.listen.address
+        ),
+        None => format!("listens on {}", config.listen.address),
+    };
+    let secrets = secrets_of(config, &loaded.environment);
+    if secrets.is_empty() {
+        return format!("{verdict}\n{listens}\nno transport is enabled, so no secret is needed");
+    }
+    let columns = [
+        Column::Text("secret"),
+        Column::Text("is"),
+        Column::Text("for"),
+    ];
+    let rows: Vec<TableRow> = secrets.iter().map(SecretState::row).collect();
+    format!(
+        "{verdict}\n{listens}\n\n{}",
+        render(&columns, &rows, context.output)
+    )
+}
+
+impl Report {
+    fn of_config(loaded: &LoadedConfig) -> Self {
+        Self {
+            ok: true,
+            path: loaded
+                .config
+                .path
+                .as_ref()
+                .map(|path| path.display().to_string()),
+            problems: Vec::new(),
+            warnings: loaded.warnings.iter().map(ToString::to_string).collect(),
+            secrets: secrets_of(&loaded.config, &loaded.environment),
+        }
+    }
+
+    fn of_error(error: &ConfigError) -> Self {
+        let (path, problems) = match error {
+            ConfigError::Invalid { path, problems } | ConfigError::Exposed { path, problems } => {
+                let problems = problems.iter().map(|problem| Problem {
+                    path: problem.path.clone(),
+                    message: problem.message.clone(),
+                });
+                (path, problems.collect())
+            }
+            ConfigError::Unreadable { path, fault } => {
+                let message = format!("cannot be read: {fault}");
+                (
+                    path,
+                    vec![Problem {
+                        path: "(root)".to_owned(),
+                        message,
+                    }],
+                )
+            }
+        };
+        Self {
+            ok: false,
+            path: Some(path.display().to_string()),
+            problems,
+            warnings: Vec::new(),
+            secrets: Vec::new(),
+        }
+    }
+}
+
+impl SecretState {
+    fn row(&self) -> TableRow {
+        TableRow {
+            cells: vec![
+                self.name.clone(),
+                if self.set { "set" } else { "unset" }.to_owned(),
+                self.used_by.to_owned(),
+            ],
+            alarming: !self.set,
+        }
+    }
+}
+
+/// The secrets that the enabled transports want, in the order of the file.
+fn secrets_of(config: &GatewayConfig, environment: &Environment) -> Vec<SecretState> {
+    wanted(config)
+        .into_iter()
+        .filter_map(|(used_by, name)| Some((used_by, name?)))
+        .map(|(used_by, name)| SecretState {
+            name: name.to_string(),
+            set: environment.secret(name).is_set(),
+            used_by,
+        })
+        .collect()
+}
+
+fn wanted(config: &GatewayConfig) -> Vec<(&'static str, Option<&EnvName>)> {
+    let GatewayConfig {
+        github,
+        jira,
+        slack,
+        ..
+    } = config;
+    let mut wanted = Vec::new();
+    if github.webhook.enabled {
+        wanted.extend([
+            ("github.webhook.secretEnv", Some(&github.webhook.secret_env)),
+            (
+                "github.webhook.previousSecretEnv",
+                github.webhook.previous_secret_env.as_ref(),
+            ),
+        ]);
+    }
+    if github.poll.enabled {
+        wanted.push(("github.poll.tokenEnv", Some(&github.poll.token_env)));
+    }
+    if jira.webhook.enabled {
+        wanted.extend([
+            ("jira.webhook.secretEnv", Some(&jira.webhook.secret_env)),
+            (
+                "jira.webhook.previousSecretEnv",
+                jira.webhook.previous_secret_env.as_ref(),
+            ),
+        ]);
+    }
+    if jira.poll.enabled {
+        wanted.extend([
+            ("jira.poll.emailEnv", jira.poll.email_env.as_ref()),
+            ("jira.poll.tokenEnv", jira.poll.token_env.as_ref()),
+        ]);
+    }
+    if slack.socket.enabled {
+        wanted.extend([
+            (
+                "slack.socket.appTokenEnv",
+                Some(&slack.socket.app_token_env),
+            ),
+            (
+                "slack.socket.botTokenEnv",
+                Some(&slack.socket.bot_token_env),
+            ),
+        ]);
+    }
+    if slack.http.enabled {
+        wanted.extend([
+            (
+                "slack.http.signingSecretEnv",
+                Some(&slack.http.signing_secret_env),
+            ),
+            (
+                "slack.http.previousSigningSecretEnv",
+                slack.http.previous_signing_secret_env.as_ref(),
+            ),
+        ]);
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secrets_of_enabled_transports_are_named_and_those_of_others_are_not() {
+        let mut config = GatewayConfig::rooted_at(std::path::Path::new("/nowhere"));
+        let environment = Environment::given([("THE_LOOP_SLACK_APP_TOKEN", "xapp-not-real")]);
+        assert_eq!(secrets_of(&config, &environment), []);
+        config.github.webhook.enabled = true;
+        config.slack.socket.enabled = true;
+        let shown: Vec<String> = secrets_of(&config, &environment)
+            .iter()
+            .map(|secret| secret.row().cells.join(" "))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "THE_LOOP_GH_WEBHOOK_SECRET unset github.webhook.secretEnv",
+                "THE_LOOP_SLACK_APP_TOKEN set slack.socket.appTokenEnv",
+                "THE_LOOP_SLACK_BOT_TOKEN unset slack.socket.botTokenEnv",
+            ]
+        );
+    }
+}
