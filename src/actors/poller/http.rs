@@ -288,6 +288,11 @@ fn not_sent(error: &SendRequestError) -> Failure {
 fn not_read(error: &PayloadError) -> Failure {
     match error {
         PayloadError::Overflow => Failure::TooLarge,
-        _ => Failure::Cut,
+        PayloadError::Incomplete(_)
+        | PayloadError::EncodingCorrupted
+        | PayloadError::UnknownLength
+        | PayloadError::Http2Payload(_)
+        | PayloadError::Io(_)
+        | _ => Failure::Cut,
     }
 }

@@ -73,22 +73,22 @@ struct Refused {
 }
 
 /// One round while it is made.
-pub(super) struct Pass {
-    pub(super) teller: Teller,
+struct Pass {
+    teller: Teller,
     /// The lists as the ledger has them.
-    pub(super) lists: PollLists,
-    pub(super) objects: Objects,
-    pub(super) round: Round,
+    lists: PollLists,
+    objects: Objects,
+    round: Round,
 }
 
 impl Pass {
     /// A path below the repository.
-    pub(super) fn path(&self, rest: &str) -> String {
+    fn path(&self, rest: &str) -> String {
         format!("/repos/{}/{rest}", self.teller.repository.full_name)
     }
 
     /// Notes what becomes of an item.
-    pub(super) fn note_item(&mut self, number: u64, change: ItemChange) -> Result<(), Failure> {
+    fn note_item(&mut self, number: u64, change: ItemChange) -> Result<(), Failure> {
         let work_item = self.teller.repository.item(number)?;
         self.round.save.items.push((work_item, change));
         Ok(())
