@@ -154,9 +154,14 @@ impl Rig {
 
     /// Starts the poller of a repository.
     pub(super) fn poll(&self, name: &str) -> Addr<PollerActor> {
+        self.poll_at("github.com", name)
+    }
+
+    /// Starts the poller of a repository of some host.
+    pub(super) fn poll_at(&self, host: &str, name: &str) -> Addr<PollerActor> {
         let (owner, repo) = name.split_once('/').unwrap();
         let repository = GitHubSource {
-            host: "github.com".to_owned(),
+            host: host.to_owned(),
             owner: owner.to_owned(),
             repo: repo.to_owned(),
             api_base: self.github.api_base(),
