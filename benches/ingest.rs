@@ -1,6 +1,18 @@
 //! Signed comments through the whole gateway, as ratios against ceilings of the same run: the
 //! same handler without a store, and the disk's own fdatasync.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::string_slice,
+    reason = "a benchmark that fails has nothing to print"
+)]
+
 mod support;
 
 use std::time::{Duration, Instant};
@@ -36,6 +48,47 @@ fn main() {
     }
     lone_connection(&gateway, &disk, &mut next_id);
     held_poll(&gateway, &disk, &mut next_id);
+    println!("\nidle: {:.1} MB resident; bound 25 MB", idle_mb());
+}
+
+/// The memory of a gateway that has just started and has nothing to do.
+fn idle_mb() -> f64 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("gateway-config.yaml");
+    let text = format!(
+        "version: \"1\"\nstate: {{root: {}}}\nlisten: {{port: {}}}\n",
+        folder.path().join("state").display(),
+        free_port(),
+    );
+    std::fs::write(&config, text).expect("a config");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_the-loop-gateway"))
+        .arg("--config")
+        .arg(&config)
+        .arg("run")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program");
+    let log = folder.path().join("state/logs/events.jsonl");
+    let began = Instant::now();
+    while std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it does not start"
+        );
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    // Housekeeping has its first rounds.
+    std::thread::park_timeout(Duration::from_secs(3));
+    let resident = support::resident_mb(child.id());
+    child.kill().expect("to stop it");
+    child.wait().expect("its end");
+    resident
+}
+
+fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    socket.local_addr().expect("an address").port()
 }
 
 fn requests(host: &str, count: u64, bytes: usize, next_id: &mut u64) -> Vec<Vec<u8>> {

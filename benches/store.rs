@@ -1,5 +1,17 @@
 //! The store alone: how fast one writer takes batches of signed comments, beside the raw disk.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::string_slice,
+    reason = "a benchmark that fails has nothing to print"
+)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,12 @@
 //! What the benchmarks share: a load of ready-made requests, percentiles, the disk's own speed.
 
+#![allow(
+    dead_code,
+    missing_debug_implementations,
+    missing_docs,
+    reason = "each benchmark uses its part"
+)]
+
 pub mod api;
 pub mod gateway;
 pub mod load;

@@ -259,10 +259,12 @@ impl Poller {
 }
 
 const fn state_of(failure: &Failure) -> IngressState {
-    match failure {
-        Failure::MissingSecret { .. } => IngressState::MissingSecret,
-        failure if failure.needs_mending() => IngressState::Failed,
-        _ => IngressState::BackingOff,
+    if matches!(failure, Failure::MissingSecret { .. }) {
+        IngressState::MissingSecret
+    } else if failure.needs_mending() {
+        IngressState::Failed
+    } else {
+        IngressState::BackingOff
     }
 }
 

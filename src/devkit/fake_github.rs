@@ -182,7 +182,7 @@ impl FakeGitHub {
     pub fn review_comment(&self, name: &str, number: u64, author: &str) -> u64 {
         self.in_repo(name, |repo, now| {
             let review = repo.review(now, number, author, "COMMENTED");
-            repo.review_comment(now, number, author, review, true)
+            repo.review_comment(now, (number, author), review, true)
         })
     }
 

@@ -147,8 +147,8 @@ pub struct ItemSeen {
     pub kind: ItemKind,
     /// What was said of it before is history; counts only for an item that was not known.
     pub floor: Timestamp,
-    /// True while something of it remains to be read.
-    pub pending: bool,
+    /// True while something of it remains to be read; `None`: as known.
+    pub pending: Option<bool>,
     /// The head commit; `None`: as known.
     pub head: Option<String>,
     /// What was told of it; `None`: as known.
@@ -158,16 +158,34 @@ pub struct ItemSeen {
 }
 
 impl ItemSeen {
-    /// An item of which something remains to be read.
+    /// An item about which everything stays as known.
     #[must_use]
-    pub const fn pending(kind: ItemKind, floor: Timestamp) -> Self {
+    pub const fn of(kind: ItemKind, floor: Timestamp) -> Self {
         Self {
             kind,
             floor,
-            pending: true,
+            pending: None,
             head: None,
             handled: None,
             presence: PresenceChange::Keep,
+        }
+    }
+
+    /// An item of which something remains to be read.
+    #[must_use]
+    pub fn pending(kind: ItemKind, floor: Timestamp) -> Self {
+        Self {
+            pending: Some(true),
+            ..Self::of(kind, floor)
+        }
+    }
+
+    /// An item of which everything was read.
+    #[must_use]
+    pub fn read(kind: ItemKind, floor: Timestamp) -> Self {
+        Self {
+            pending: Some(false),
+            ..Self::of(kind, floor)
         }
     }
 }
@@ -316,7 +334,7 @@ fn save_item(
         "save a polled item",
     )?;
     tx.execute(
-        "UPDATE poll_items SET pending = ?3, head = coalesce(?4, head),
+        "UPDATE poll_items SET pending = coalesce(?3, pending), head = coalesce(?4, head),
              handled = coalesce(?5, handled)
          WHERE source = ?1 AND work_item_key = ?2",
         params![

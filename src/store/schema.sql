@@ -286,7 +286,6 @@ CREATE TABLE poll_items (
     PRIMARY KEY (source, work_item_key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX poll_items_pending ON poll_items (source, work_item_key) WHERE pending = 1;
-CREATE INDEX poll_items_of_subject ON poll_items (subject_key);
 
 -- The last message seen of a Slack thread or room, for the catch-up.
 CREATE TABLE slack_marks (

@@ -207,7 +207,9 @@ impl Api {
         let mut tries = 1;
         loop {
             match self.ask_once(url, etag).await {
-                Err(Failure::Network(_)) if tries < CONNECTION_TRIES => tries += 1,
+                Err(Failure::Network(_)) if tries < CONNECTION_TRIES => {
+                    tries = tries.saturating_add(1);
+                }
                 result => return result,
             }
         }
@@ -270,13 +272,27 @@ fn not_sent(error: &SendRequestError) -> Failure {
     match error {
         SendRequestError::Timeout => Failure::Timeout,
         SendRequestError::Connect(awc::error::ConnectError::Timeout) => Failure::Timeout,
-        error => Failure::Network(error.to_string()),
+        SendRequestError::Url(_)
+        | SendRequestError::Connect(_)
+        | SendRequestError::Send(_)
+        | SendRequestError::Response(_)
+        | SendRequestError::Http(_)
+        | SendRequestError::H2(_)
+        | SendRequestError::TunnelNotSupported
+        | SendRequestError::Body(_)
+        | SendRequestError::Custom(..)
+        | _ => Failure::Network(error.to_string()),
     }
 }
 
 fn not_read(error: &PayloadError) -> Failure {
     match error {
         PayloadError::Overflow => Failure::TooLarge,
-        _ => Failure::Cut,
+        PayloadError::Incomplete(_)
+        | PayloadError::EncodingCorrupted
+        | PayloadError::UnknownLength
+        | PayloadError::Http2Payload(_)
+        | PayloadError::Io(_)
+        | _ => Failure::Cut,
     }
 }

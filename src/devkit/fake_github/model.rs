@@ -285,7 +285,7 @@ impl Repo {
                 set(own, "submitted_at", Value::Null);
             }
         }
-        let comment = self.review_comment(now, number, author, review, false);
+        let comment = self.review_comment(now, (number, author), review, false);
         if let Some(item) = self.items.get_mut(&number) {
             item.insert("updated_at".to_owned(), updated);
         }
@@ -311,8 +311,7 @@ impl Repo {
     pub(super) fn review_comment(
         &mut self,
         now: i64,
-        number: u64,
-        author: &str,
+        (number, author): (u64, &str),
         review: u64,
         is_visible: bool,
     ) -> u64 {

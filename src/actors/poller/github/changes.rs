@@ -221,7 +221,11 @@ impl Reading {
             url,
             etag: if is_settled { etag } else { String::new() },
             handled: self.handled(known),
-            note: more.then(|| moment::in_seconds(floor)).unwrap_or_default(),
+            note: if more {
+                moment::in_seconds(floor)
+            } else {
+                String::new()
+            },
             ..known.clone()
         };
         Changes {

@@ -7,15 +7,15 @@
 use std::collections::BTreeSet;
 
 use super::teller::Teller;
-use super::{GitHubPoller, PER_PAGE};
+use super::{GitHubPoller, PER_PAGE, Pass};
 use crate::actors::poller::failure::Failure;
-use crate::actors::poller::http::{Answer, Page};
+use crate::actors::poller::http::Answer;
 use crate::actors::poller::json::{self, quoted};
 use crate::actors::poller::moment;
-use crate::actors::poller::round::{Happening, Round};
+use crate::actors::poller::round::Happening;
 use crate::domain::{Timestamp, WorkItemRef};
 use crate::providers::lenient::{self, Node, Want};
-use crate::store::{ClaimedPullRequest, ClaimedPullRequests, PollList, PollLists};
+use crate::store::{ClaimedPullRequest, ClaimedPullRequests, PollList};
 
 /// Pull requests whose checks are read in one round.
 const PULL_REQUESTS_MAX: u32 = 200;
@@ -60,12 +60,20 @@ impl Kind {
         }
     }
 
-    fn path(self, repository: &str, sha: &str) -> String {
+    /// The list of a pull request.
+    fn list_of(self, work_item: &WorkItemRef) -> Option<String> {
+        let WorkItemRef::GitHub { number, .. } = work_item else {
+            return None;
+        };
+        Some(format!("{}:{number}", self.list()))
+    }
+
+    fn path(self, sha: &str) -> String {
         let end = match self {
             Self::Runs => "check-runs?filter=latest&",
             Self::Statuses => "status?",
         };
-        format!("/repos/{repository}/commits/{sha}/{end}{PER_PAGE}")
+        format!("commits/{sha}/{end}{PER_PAGE}")
     }
 
     const fn items(self) -> &'static str {
@@ -84,68 +92,44 @@ struct Head<'a> {
 
 impl GitHubPoller {
     /// Reads the checks of every claimed pull request, and forgets those of others.
-    pub(super) async fn read_checks(
-        &self,
-        teller: &Teller,
-        lists: &PollLists,
-        round: &mut Round,
-    ) -> Result<(), Failure> {
+    pub(super) async fn read_checks(&self, pass: &mut Pass) -> Result<(), Failure> {
         let ask = ClaimedPullRequests {
             source: self.key.clone(),
             limit: PULL_REQUESTS_MAX,
             after: String::new(),
         };
         let claimed = self.store.submit(ask).await?;
-        let mut kept = BTreeSet::new();
+        forget_others(pass, &claimed);
         for ClaimedPullRequest { work_item, head } in &claimed {
-            let WorkItemRef::GitHub { number, .. } = work_item else {
+            if head.is_empty() {
                 continue;
-            };
+            }
             for kind in Kind::ALL {
-                let name = format!("{}:{number}", kind.list());
-                kept.insert(name.clone());
-                if head.is_empty() {
-                    continue;
-                }
                 let head = Head {
                     work_item,
                     sha: head,
                 };
-                let known = lists.get(&name);
-                match self.read_kind(teller, kind, &head, known).await {
-                    Ok(Some((list, happenings))) => {
-                        round.happenings.extend(happenings);
-                        round.save.lists.insert(name, list);
-                    }
-                    Ok(None) => {}
+                match self.read_kind(pass, kind, &head).await {
+                    Ok(()) => {}
                     // The commit may be gone: somebody pushed over it.
                     Err(failure) if failure.is_absence() => {}
-                    Err(failure) => round.tolerate(failure)?,
+                    // What is refused for one is refused for all.
+                    Err(failure) => return pass.round.tolerate(failure),
                 }
             }
         }
-        let is_of_checks = |name: &&String| {
-            name.starts_with(&format!("{RUNS}:")) || name.starts_with(&format!("{STATUSES}:"))
-        };
-        let over = lists.keys().filter(is_of_checks);
-        let over = over.filter(|name| !kept.contains(*name));
-        round.save.over.extend(over.cloned());
         Ok(())
     }
 
-    async fn read_kind(
-        &self,
-        teller: &Teller,
-        kind: Kind,
-        head: &Head<'_>,
-        known: Option<&PollList>,
-    ) -> Result<Option<(PollList, Vec<Happening>)>, Failure> {
-        let path = kind.path(&teller.repository.full_name, head.sha);
-        let url = self.api.url(&path);
-        let known = known.filter(|known| known.url == url);
+    async fn read_kind(&self, pass: &mut Pass, kind: Kind, head: &Head<'_>) -> Result<(), Failure> {
+        let Some(name) = kind.list_of(head.work_item) else {
+            return Ok(());
+        };
+        let url = self.api.url(&pass.path(&kind.path(head.sha)));
+        let known = pass.lists.get(&name).filter(|known| known.url == url);
         let etag = known.map_or("", |known| known.etag.as_str());
         let Answer::Page(mut page) = self.api.get_if_changed(&url, etag).await? else {
-            return Ok(None);
+            return Ok(());
         };
         let mut list = PollList {
             url,
@@ -155,41 +139,39 @@ impl GitHubPoller {
         if page.next.is_none() {
             list.etag = page.etag.clone();
         }
-        let mut happenings = Vec::new();
+        let mut told = Vec::new();
         for _ in 0..PAGES_MAX {
-            tell(
-                teller,
-                kind,
-                head,
-                &page,
-                (&mut list.handled, &mut happenings),
-            )?;
+            for raw in json::items_of(&page.body, kind.items())? {
+                let Some(check) = Check::read(kind, raw) else {
+                    continue;
+                };
+                if list.handled.insert(check.entry()) {
+                    told.extend(check.happening(&pass.teller, head));
+                }
+            }
             let Some(next) = page.next.take() else { break };
             page = self.api.get(&next).await?;
         }
-        Ok(Some((list, happenings)))
+        pass.round.happenings.extend(told);
+        pass.note_list(&name, list);
+        Ok(())
     }
 }
 
-fn tell(
-    teller: &Teller,
-    kind: Kind,
-    head: &Head<'_>,
-    page: &Page,
-    (handled, happenings): (&mut BTreeSet<String>, &mut Vec<Happening>),
-) -> Result<(), Failure> {
-    for raw in json::items_of(&page.body, kind.items())? {
-        let check = match kind {
-            Kind::Runs => Check::run(raw),
-            Kind::Statuses => Check::status(raw),
-        };
-        let Some(check) = check else { continue };
-        let key = format!("{}:{}@{}", check.id, check.result, check.at.0);
-        if handled.insert(key) {
-            happenings.extend(check.happening(teller, head));
-        }
-    }
-    Ok(())
+/// Ends the lists of pull requests that nobody works on any more.
+fn forget_others(pass: &mut Pass, claimed: &[ClaimedPullRequest]) {
+    let kept: BTreeSet<String> = claimed
+        .iter()
+        .flat_map(|claim| Kind::ALL.map(|kind| kind.list_of(&claim.work_item)))
+        .flatten()
+        .collect();
+    let is_of_checks = |name: &str| {
+        let (kind, _) = name.split_once(':').unwrap_or_default();
+        Kind::ALL.iter().any(|own| own.list() == kind)
+    };
+    let over = pass.lists.keys();
+    let over = over.filter(|name| is_of_checks(name) && !kept.contains(*name));
+    pass.round.save.over.extend(over.cloned());
 }
 
 /// A result of a check.
@@ -204,36 +186,14 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// `None` for a run that has not ended.
-    fn run(raw: &'a str) -> Option<Self> {
-        let node = lenient::read(raw, &RUN).ok()?;
-        let is_over = node
-            .text("status")
-            .is_some_and(|status| status == "completed");
-        let check = Self::read(
-            raw,
-            node,
-            Kind::Runs,
-            ["name", "conclusion", "completed_at"],
-        );
-        check.filter(|_| is_over)
-    }
-
-    /// `None` for a status that is pending.
-    fn status(raw: &'a str) -> Option<Self> {
-        let node = lenient::read(raw, &STATUS).ok()?;
-        let check = Self::read(
-            raw,
-            node,
-            Kind::Statuses,
-            ["context", "state", "updated_at"],
-        );
-        check.filter(|check| check.result != "pending")
-    }
-
-    fn read(raw: &'a str, node: Node<'a>, kind: Kind, fields: [&str; 3]) -> Option<Self> {
-        let [name, result, at] = fields;
-        Some(Self {
+    /// `None` for what has no result yet.
+    fn read(kind: Kind, raw: &'a str) -> Option<Self> {
+        let (want, [name, result, at]) = match kind {
+            Kind::Runs => (&RUN, ["name", "conclusion", "completed_at"]),
+            Kind::Statuses => (&STATUS, ["context", "state", "updated_at"]),
+        };
+        let node = lenient::read(raw, want).ok()?;
+        let check = Self {
             raw,
             kind,
             id: node.number("id")?,
@@ -241,7 +201,17 @@ impl<'a> Check<'a> {
             result: node.text(result)?.into_owned(),
             at: moment::parse(&node.text(at)?)?,
             node,
-        })
+        };
+        let is_over = match kind {
+            Kind::Runs => check.node.text("status").as_deref() == Some("completed"),
+            Kind::Statuses => check.result != "pending",
+        };
+        is_over.then_some(check)
+    }
+
+    /// What it is known by among what was told.
+    fn entry(&self) -> String {
+        format!("{}:{}@{}", self.id, self.result, self.at.0)
     }
 
     fn happening(&self, teller: &Teller, head: &Head<'_>) -> Option<Happening> {

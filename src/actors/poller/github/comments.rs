@@ -4,23 +4,19 @@
 //! was made before that was told then, or is history. A review comment is made when it is drafted
 //! but seen when its review is submitted: an old one is told if its review is new.
 
+use super::changes::Changes;
 use super::item::Said;
-use super::objects::Objects;
-use super::teller::Teller;
-use super::{COMMENTS, GitHubPoller};
+use super::{COMMENTS, GitHubPoller, Pass};
 use crate::actors::poller::failure::Failure;
-use crate::actors::poller::round::{Happening, Round};
+use crate::actors::poller::round::Happening;
 use crate::domain::Timestamp;
-use crate::store::PollLists;
 
 impl GitHubPoller {
     /// Tells the comments that are new on one of the two lists.
     pub(super) async fn read_comments(
         &mut self,
-        teller: &Teller,
-        (name, lists): (&'static str, &PollLists),
-        objects: &mut Objects,
-        round: &mut Round,
+        pass: &mut Pass,
+        name: &'static str,
     ) -> Result<(), Failure> {
         let path = if name == COMMENTS {
             "issues/comments?sort=updated&direction=asc"
@@ -29,45 +25,38 @@ impl GitHubPoller {
         } else {
             return Ok(());
         };
-        let Some(changes) = self.changes(teller, (name, path), lists, round).await? else {
+        let Some(changes) = self.changes(pass, name, path).await? else {
             return Ok(());
         };
-        let told = self
-            .tell_comments(teller, (name, changes.floor), &changes.entries, objects)
-            .await;
-        match told {
-            Ok(happenings) => round.happenings.extend(happenings),
+        match self.tell_comments(pass, name, &changes).await {
+            Ok(happenings) => {
+                pass.round.happenings.extend(happenings);
+                pass.note_list(name, changes.list);
+                Ok(())
+            }
             Err(failure) => {
                 // Nothing of this list was told, so it stays where it was.
-                round.save.lists.remove(name);
-                round.more = false;
-                round.tolerate(failure)?;
+                pass.round.more = false;
+                pass.round.tolerate(failure)
             }
         }
-        Ok(())
     }
 
     async fn tell_comments(
         &self,
-        teller: &Teller,
-        (name, floor): (&'static str, Timestamp),
-        entries: &[String],
-        objects: &mut Objects,
+        pass: &mut Pass,
+        name: &'static str,
+        changes: &Changes,
     ) -> Result<Vec<Happening>, Failure> {
         let mut happenings = Vec::new();
-        for raw in entries {
+        for raw in &changes.entries {
             let Some(comment) = Said::comment(raw) else {
                 continue;
             };
-            let Some(number) = comment.number() else {
-                continue;
-            };
             let happening = if name == COMMENTS {
-                self.comment(teller, &comment, (number, floor), objects)
-                    .await?
+                self.comment(pass, &comment, changes.floor).await?
             } else {
-                self.review_comment(teller, &comment, (number, floor), objects)
-                    .await?
+                self.review_comment(pass, &comment, changes.floor).await?
             };
             happenings.extend(happening);
         }
@@ -76,39 +65,44 @@ impl GitHubPoller {
 
     async fn comment(
         &self,
-        teller: &Teller,
+        pass: &mut Pass,
         comment: &Said<'_>,
-        (number, floor): (u64, Timestamp),
-        objects: &mut Objects,
+        floor: Timestamp,
     ) -> Result<Option<Happening>, Failure> {
-        if comment.at < floor || !self.monitors(comment.kind()) {
+        let Some(number) = comment.number().filter(|_| comment.at >= floor) else {
+            return Ok(None);
+        };
+        if !self.monitors(comment.kind()) {
             return Ok(None);
         }
-        let name = &teller.repository.full_name;
-        let issue = self.issue(name, number, objects).await?;
-        Ok(issue.and_then(|issue| teller.comment(comment, issue)))
+        self.find_issue(pass, number).await?;
+        let issue = pass.objects.issue(number);
+        Ok(issue.and_then(|issue| pass.teller.comment(comment, issue)))
     }
 
     async fn review_comment(
         &self,
-        teller: &Teller,
+        pass: &mut Pass,
         comment: &Said<'_>,
-        (number, floor): (u64, Timestamp),
-        objects: &mut Objects,
+        floor: Timestamp,
     ) -> Result<Option<Happening>, Failure> {
-        let name = &teller.repository.full_name;
+        let Some(number) = comment.number() else {
+            return Ok(None);
+        };
         let mut at = comment.at;
         if at < floor {
             let Some(review) = comment.review_id() else {
                 return Ok(None);
             };
-            let submitted = self.submitted(name, (number, review), objects).await?;
+            let submitted = self.submitted(pass, number, review).await?;
             match submitted.filter(|submitted| *submitted >= floor) {
                 Some(submitted) => at = submitted,
                 None => return Ok(None),
             }
         }
-        let pull_request = self.pull_request(name, number, objects).await?;
-        Ok(pull_request.and_then(|pull_request| teller.review_comment(comment, pull_request, at)))
+        self.find_pull_request(pass, number).await?;
+        let pull_request = pass.objects.pull_request(number);
+        Ok(pull_request
+            .and_then(|pull_request| pass.teller.review_comment(comment, pull_request, at)))
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::changes::{Changes, Listing};
-use self::details::Changed;
+use self::details::{Changed, note_pending};
 use self::item::Item;
 use self::objects::Objects;
 use self::teller::Teller;
@@ -30,7 +30,7 @@ use super::store::PollStore;
 use crate::config::GitHubSource;
 use crate::domain::{Arrival, Clock};
 use crate::providers::Declared;
-use crate::store::{DuePresence, ItemChange, ItemKind, LoadPoll, PollLists};
+use crate::store::{DuePresence, ItemChange, ItemKind, LoadPoll, PollList, PollLists};
 
 /// The list of changed issues and pull requests.
 const ISSUES: &str = "issues";
@@ -38,6 +38,8 @@ const ISSUES: &str = "issues";
 const COMMENTS: &str = "issue-comments";
 /// The list of comments on lines of pull requests.
 const REVIEW_COMMENTS: &str = "review-comments";
+/// Stands for what is read of single items.
+const DETAILS: &str = "details";
 const PER_PAGE: &str = "per_page=100";
 /// Rounds for which a list is left alone after it was refused: they double up to this.
 const SKIPS_MAX: u32 = 64;
@@ -68,6 +70,36 @@ struct Refused {
     failure: Failure,
     skips_left: u32,
     skips_next: u32,
+}
+
+/// One round while it is made.
+struct Pass {
+    teller: Teller,
+    /// The lists as the ledger has them.
+    lists: PollLists,
+    objects: Objects,
+    round: Round,
+}
+
+impl Pass {
+    /// A path below the repository.
+    fn path(&self, rest: &str) -> String {
+        format!("/repos/{}/{rest}", self.teller.repository.full_name)
+    }
+
+    /// Notes what becomes of an item.
+    fn note_item(&mut self, number: u64, change: ItemChange) -> Result<(), Failure> {
+        let work_item = self.teller.repository.item(number)?;
+        self.round.save.items.push((work_item, change));
+        Ok(())
+    }
+
+    /// Lets a list go on, once everything on it is noted.
+    fn note_list(&mut self, name: &str, list: PollList) {
+        if self.lists.get(name) != Some(&list) {
+            self.round.save.lists.insert(name.to_owned(), list);
+        }
+    }
 }
 
 impl GitHubPoller {
@@ -103,55 +135,46 @@ impl GitHubPoller {
             declared,
             received_at: self.clock.now(),
         };
-        let gathered = self.gather(&teller, &lists, &mut round).await;
+        let mut pass = Pass {
+            teller,
+            lists,
+            objects: Objects::default(),
+            round,
+        };
+        let gathered = self.gather(&mut pass).await;
+        let Pass { teller, round, .. } = pass;
         let end = round.store(&self.store, &self.key, &teller).await?;
         gathered.map(|()| end)
     }
 
-    async fn gather(
-        &mut self,
-        teller: &Teller,
-        lists: &PollLists,
-        round: &mut Round,
-    ) -> Result<(), Failure> {
-        if !lists.contains_key(ISSUES) {
-            return self.first_sight(teller, round).await;
+    async fn gather(&mut self, pass: &mut Pass) -> Result<(), Failure> {
+        if !pass.lists.contains_key(ISSUES) {
+            return self.first_sight(pass).await;
         }
-        let mut objects = Objects::default();
-        let changed = self
-            .read_changes(teller, lists, &mut objects, round)
-            .await?;
-        self.read_details(teller, changed, &mut objects, round)
-            .await?;
+        let changed = self.read_changes(pass).await?;
+        self.read_details(pass, changed).await?;
         for list in [COMMENTS, REVIEW_COMMENTS] {
-            self.read_comments(teller, (list, lists), &mut objects, round)
-                .await?;
+            self.read_comments(pass, list).await?;
         }
-        if self.is_sweep_due(lists) {
-            let known = lists.get(ISSUES);
-            let floor = known.map_or(teller.received_at, |list| list.watermark);
-            self.sweep(teller, lists, floor, round).await?;
+        if self.is_sweep_due(&pass.lists) {
+            let known = pass.lists.get(ISSUES);
+            let floor = known.map_or(pass.teller.received_at, |list| list.watermark);
+            self.sweep(pass, floor).await?;
         }
         if self.are_checks_due() {
-            self.read_checks(teller, lists, round).await?;
+            self.read_checks(pass).await?;
             self.put_off_checks();
         }
         Ok(())
     }
 
     /// Reads which items changed; returns those that have to be read on their own.
-    async fn read_changes(
-        &mut self,
-        teller: &Teller,
-        lists: &PollLists,
-        objects: &mut Objects,
-        round: &mut Round,
-    ) -> Result<Changed, Failure> {
+    async fn read_changes(&mut self, pass: &mut Pass) -> Result<Changed, Failure> {
         let mut changed = Changed::new();
         let path = "issues?state=all&sort=updated&direction=asc";
-        let changes = match self.changes(teller, (ISSUES, path), lists, round).await? {
+        let changes = match self.changes(pass, ISSUES, path).await? {
             Some(changes) => Some(changes),
-            None => self.without_issues(teller, lists, round).await?,
+            None => self.without_issues(pass).await?,
         };
         let Some(changes) = changes else {
             return Ok(changed);
@@ -159,7 +182,7 @@ impl GitHubPoller {
         for raw in &changes.entries {
             let Ok(item) = Item::issue(raw) else { continue };
             if item.is_issue_object {
-                objects.keep_issue(item.number, raw);
+                pass.objects.keep_issue(item.number, raw);
             }
             if !self.monitors(item.kind) {
                 continue;
@@ -170,68 +193,58 @@ impl GitHubPoller {
                 continue;
             }
             let change = if item.is_open {
-                self.issue_change(teller, &item, changes.floor)?
+                self.issue_change(&pass.teller, &item, changes.floor)?
             } else {
                 ItemChange::Gone
             };
-            let work_item = teller.repository.item(item.number)?;
-            round.save.items.push((work_item, change));
+            pass.note_item(item.number, change)?;
         }
+        note_pending(pass, &changed)?;
+        pass.note_list(ISSUES, changes.list);
         Ok(changed)
     }
 
     /// Where issues are switched off, the list of pull requests tells what changed.
-    async fn without_issues(
-        &mut self,
-        teller: &Teller,
-        lists: &PollLists,
-        round: &mut Round,
-    ) -> Result<Option<Changes>, Failure> {
+    async fn without_issues(&mut self, pass: &mut Pass) -> Result<Option<Changes>, Failure> {
         let is_off = |refused: &Refused| matches!(refused.failure, Failure::Gone(_));
-        let (Some(known), true) = (
-            lists.get(ISSUES),
-            self.refused.get(ISSUES).is_some_and(is_off),
-        ) else {
+        if !self.refused.get(ISSUES).is_some_and(is_off) {
+            return Ok(None);
+        }
+        // That is how the repository is meant to be.
+        let is_real = |failure: &Failure| !matches!(failure, Failure::Gone(_));
+        pass.round.failures.retain(is_real);
+        let path = pass.path("pulls?state=all&sort=updated&direction=desc&");
+        let Some(known) = pass.lists.get(ISSUES) else {
             return Ok(None);
         };
-        // That is how the repository is meant to be.
-        round
-            .failures
-            .retain(|failure| !matches!(failure, Failure::Gone(_)));
-        let path = format!(
-            "/repos/{}/pulls?state=all&sort=updated&direction=desc&{PER_PAGE}",
-            teller.repository.full_name
-        );
         let listing = Listing {
-            url: self.api.url(&path),
+            url: self.api.url(&format!("{path}{PER_PAGE}")),
             known,
             is_of_items: true,
         };
-        let changes = listing.read_newest_first(&self.api).await?;
-        if let Some(changes) = &changes {
-            self.note(ISSUES, known, changes, round);
+        match listing.read_newest_first(&self.api).await {
+            Ok(changes) => Ok(changes),
+            Err(failure) => pass.round.tolerate(failure).map(|()| None),
         }
-        Ok(changes)
     }
 
-    /// What changed on a list, unless nothing did or it is refused. Notes where to go on.
+    /// What changed on a list, unless nothing did or it is refused.
     async fn changes(
         &mut self,
-        teller: &Teller,
-        (name, path): (&'static str, &str),
-        lists: &PollLists,
-        round: &mut Round,
+        pass: &mut Pass,
+        name: &'static str,
+        path: &str,
     ) -> Result<Option<Changes>, Failure> {
-        let Some(known) = lists.get(name) else {
-            return Ok(None);
-        };
         if let Some(failure) = self.is_left_alone(name) {
-            round.failures.push(failure);
+            pass.round.failures.push(failure);
             return Ok(None);
         }
-        let path = format!("/repos/{}/{path}&{PER_PAGE}", teller.repository.full_name);
+        let url = self.api.url(&pass.path(&format!("{path}&{PER_PAGE}")));
+        let Some(known) = pass.lists.get(name) else {
+            return Ok(None);
+        };
         let listing = Listing {
-            url: self.api.url(&path),
+            url,
             known,
             is_of_items: name == ISSUES,
         };
@@ -239,31 +252,17 @@ impl GitHubPoller {
             Ok(changes) => {
                 self.refused.remove(name);
                 if let Some(changes) = &changes {
-                    self.note(name, known, changes, round);
+                    self.has_moved |= changes.moved;
+                    pass.round.more |= changes.more;
+                    pass.round.respect(changes.poll_interval);
                 }
                 Ok(changes)
             }
             Err(failure) => {
-                round.tolerate(failure.clone())?;
+                pass.round.tolerate(failure.clone())?;
                 self.leave_alone(name, failure);
                 Ok(None)
             }
-        }
-    }
-
-    fn note(
-        &mut self,
-        name: &'static str,
-        known: &crate::store::PollList,
-        changes: &Changes,
-        round: &mut Round,
-    ) {
-        self.has_moved |= changes.moved;
-        round.more |= changes.more;
-        round.respect(changes.poll_interval);
-        if changes.list != *known {
-            let list = changes.list.clone();
-            round.save.lists.insert(name.to_owned(), list);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::GitHubPoller;
 use super::item::Said;
+use super::{GitHubPoller, Pass};
 use crate::actors::poller::failure::Failure;
 use crate::domain::Timestamp;
 
-/// What this round has seen, by number.
+/// What this round has seen, by number; nothing for what is gone.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     issues: BTreeMap<u64, Option<String>>,
@@ -24,55 +24,56 @@ impl Objects {
     pub(super) fn keep_review(&mut self, review: &Said<'_>) {
         self.reviews.insert(review.id, Some(review.at));
     }
+
+    /// An issue object that was seen.
+    pub(super) fn issue(&self, number: u64) -> Option<&str> {
+        self.issues.get(&number)?.as_deref()
+    }
+
+    /// A pull request object that was seen.
+    pub(super) fn pull_request(&self, number: u64) -> Option<&str> {
+        self.pull_requests.get(&number)?.as_deref()
+    }
 }
 
 impl GitHubPoller {
-    /// The issue object of an item; `None` when it is gone.
-    pub(super) async fn issue<'a>(
-        &self,
-        repository: &str,
-        number: u64,
-        objects: &'a mut Objects,
-    ) -> Result<Option<&'a str>, Failure> {
-        if !objects.issues.contains_key(&number) {
-            let path = format!("/repos/{repository}/issues/{number}");
-            let found = self.object(&path).await?;
-            objects.issues.insert(number, found);
+    /// Makes sure that an issue object was seen, if there is one.
+    pub(super) async fn find_issue(&self, pass: &mut Pass, number: u64) -> Result<(), Failure> {
+        if pass.objects.issue(number).is_none() {
+            let found = self.object(&pass.path(&format!("issues/{number}"))).await?;
+            pass.objects.issues.insert(number, found);
         }
-        Ok(objects.issues.get(&number).and_then(Option::as_deref))
+        Ok(())
     }
 
-    /// A pull request object; `None` when it is gone.
-    pub(super) async fn pull_request<'a>(
+    /// Makes sure that a pull request object was seen, if there is one.
+    pub(super) async fn find_pull_request(
         &self,
-        repository: &str,
+        pass: &mut Pass,
         number: u64,
-        objects: &'a mut Objects,
-    ) -> Result<Option<&'a str>, Failure> {
-        if !objects.pull_requests.contains_key(&number) {
-            let path = format!("/repos/{repository}/pulls/{number}");
-            let found = self.object(&path).await?;
-            objects.pull_requests.insert(number, found);
+    ) -> Result<(), Failure> {
+        if pass.objects.pull_request(number).is_none() {
+            let found = self.object(&pass.path(&format!("pulls/{number}"))).await?;
+            pass.objects.pull_requests.insert(number, found);
         }
-        let found = objects.pull_requests.get(&number);
-        Ok(found.and_then(Option::as_deref))
+        Ok(())
     }
 
     /// When a review was submitted; `None` when it is gone or was not.
     pub(super) async fn submitted(
         &self,
-        repository: &str,
-        (number, review): (u64, u64),
-        objects: &mut Objects,
+        pass: &mut Pass,
+        number: u64,
+        review: u64,
     ) -> Result<Option<Timestamp>, Failure> {
-        if let Some(known) = objects.reviews.get(&review) {
+        if let Some(known) = pass.objects.reviews.get(&review) {
             return Ok(*known);
         }
-        let path = format!("/repos/{repository}/pulls/{number}/reviews/{review}");
+        let path = pass.path(&format!("pulls/{number}/reviews/{review}"));
         let found = self.object(&path).await?;
         let submitted = found.as_deref().and_then(Said::review);
         let submitted = submitted.map(|review| review.at);
-        objects.reviews.insert(review, submitted);
+        pass.objects.reviews.insert(review, submitted);
         Ok(submitted)
     }
 

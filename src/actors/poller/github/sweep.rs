@@ -8,14 +8,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::item::Item;
-use super::teller::Teller;
-use super::{COMMENTS, GitHubPoller, ISSUES, PER_PAGE, REVIEW_COMMENTS};
+use super::{COMMENTS, GitHubPoller, ISSUES, PER_PAGE, Pass, REVIEW_COMMENTS};
 use crate::actors::poller::failure::Failure;
 use crate::actors::poller::http::{Answer, Page};
 use crate::actors::poller::json;
-use crate::actors::poller::round::Round;
 use crate::domain::Timestamp;
-use crate::store::{ItemChange, ItemKind, ItemSeen, PollList, PollLists, Sweep};
+use crate::store::{ItemChange, ItemKind, ItemSeen, PollList, PollLists, PresenceChange, Sweep};
 
 /// When everything open was listed last, and what was looked for.
 const SWEEP: &str = "sweep";
@@ -28,28 +26,26 @@ const PAGES_MAX: usize = 50;
 const ORDER: &str = "state=open&sort=created&direction=asc";
 
 /// One complete listing.
-struct Listing<'a> {
+struct Listing {
     name: &'static str,
     kind: ItemKind,
+    /// The path and query.
     url: String,
-    known: Option<&'a PollList>,
+    /// Of an item that is not known yet.
+    floor: Timestamp,
 }
 
 impl GitHubPoller {
     /// The first listing, and with it where all lists begin.
-    pub(super) async fn first_sight(
-        &mut self,
-        teller: &Teller,
-        round: &mut Round,
-    ) -> Result<(), Failure> {
-        let path = format!("/repos/{}", teller.repository.full_name);
+    pub(super) async fn first_sight(&mut self, pass: &mut Pass) -> Result<(), Failure> {
+        let path = format!("/repos/{}", pass.teller.repository.full_name);
         // Whatever happens from this answer on is news.
         let baseline = self.api.get(&self.api.url(&path)).await?.date;
-        self.sweep(teller, &PollLists::new(), baseline, round)
-            .await?;
+        self.sweep(pass, baseline).await?;
         for list in [ISSUES, COMMENTS, REVIEW_COMMENTS] {
             let list_at_baseline = PollList::starting_at(baseline);
-            round.save.lists.insert(list.to_owned(), list_at_baseline);
+            let lists = &mut pass.round.save.lists;
+            lists.insert(list.to_owned(), list_at_baseline);
         }
         Ok(())
     }
@@ -64,122 +60,92 @@ impl GitHubPoller {
     }
 
     /// Lists what is open; an item that is not known yet has this floor.
-    pub(super) async fn sweep(
-        &mut self,
-        teller: &Teller,
-        lists: &PollLists,
-        floor: Timestamp,
-        round: &mut Round,
-    ) -> Result<(), Failure> {
-        let name = &teller.repository.full_name;
-        let note = self.sweep_note();
-        let known = |name: &str| lists.get(name).filter(|list| list.note == note);
+    pub(super) async fn sweep(&mut self, pass: &mut Pass, floor: Timestamp) -> Result<(), Failure> {
+        let labels = self.label_filter();
         let issues = Listing {
             name: OPEN_ISSUES,
             kind: ItemKind::Issue,
-            url: format!(
-                "/repos/{name}/issues?{ORDER}&{PER_PAGE}{}",
-                self.label_filter()
-            ),
-            known: known(OPEN_ISSUES),
+            url: pass.path(&format!("issues?{ORDER}&{PER_PAGE}{labels}")),
+            floor,
         };
         let pull_requests = Listing {
             name: OPEN_PULL_REQUESTS,
             kind: ItemKind::PullRequest,
-            url: format!("/repos/{name}/pulls?{ORDER}&{PER_PAGE}"),
-            known: known(OPEN_PULL_REQUESTS),
+            url: pass.path(&format!("pulls?{ORDER}&{PER_PAGE}")),
+            floor,
         };
         for listing in [issues, pull_requests] {
-            match self.sweep_one(teller, &listing, floor, round).await {
+            match self.sweep_one(pass, &listing).await {
                 Ok(()) => {}
                 // Issues are switched off: that is how the repository is meant to be.
                 Err(Failure::Gone(_)) if listing.kind == ItemKind::Issue => {}
-                Err(failure) => round.tolerate(failure)?,
+                Err(failure) => pass.round.tolerate(failure)?,
             }
         }
         // What was refused is not worth asking every minute.
-        let done = PollList {
-            note,
-            ..PollList::starting_at(self.clock.now())
-        };
-        round.save.lists.insert(SWEEP.to_owned(), done);
+        let done = self.listed_now();
+        pass.round.save.lists.insert(SWEEP.to_owned(), done);
         Ok(())
     }
 
-    async fn sweep_one(
-        &self,
-        teller: &Teller,
-        listing: &Listing<'_>,
-        floor: Timestamp,
-        round: &mut Round,
-    ) -> Result<(), Failure> {
-        let began = self.clock.now();
-        let mut found = BTreeSet::new();
+    /// A list that was read now, and what was looked for.
+    fn listed_now(&self) -> PollList {
+        PollList {
+            note: self.sweep_note(),
+            ..PollList::starting_at(self.clock.now())
+        }
+    }
+
+    async fn sweep_one(&self, pass: &mut Pass, listing: &Listing) -> Result<(), Failure> {
+        let mut sweep = Sweep {
+            kind: listing.kind,
+            began: self.clock.now(),
+            found: BTreeSet::new(),
+        };
         let mut list = PollList {
             url: self.api.url(&listing.url),
-            note: self.sweep_note(),
-            ..PollList::starting_at(began)
+            ..self.listed_now()
         };
         if self.monitors(listing.kind) {
-            let etag = listing.known.filter(|known| known.url == list.url);
-            let etag = etag.map_or("", |known| known.etag.as_str());
-            let Answer::Page(page) = self.api.get_if_changed(&list.url, etag).await? else {
-                list.etag = etag.to_owned();
-                round.save.lists.insert(listing.name.to_owned(), list);
+            let known = pass.lists.get(listing.name);
+            let known = known.filter(|known| known.url == list.url && known.note == list.note);
+            let etag = known.map(|known| known.etag.clone()).unwrap_or_default();
+            let Answer::Page(page) = self.api.get_if_changed(&list.url, &etag).await? else {
+                list.etag = etag;
+                pass.note_list(listing.name, list);
                 return Ok(());
             };
             if page.next.is_none() {
                 list.etag = page.etag.clone();
             }
-            let is_whole = self
-                .list_open(teller, listing.kind, page, (floor, &mut found), round)
-                .await?;
-            if !is_whole {
-                round.save.lists.insert(listing.name.to_owned(), list);
+            if !self
+                .read_pages(pass, listing, page, &mut sweep.found)
+                .await?
+            {
                 return Ok(());
             }
         }
-        round.save.lists.insert(listing.name.to_owned(), list);
-        round.save.sweeps.push(Sweep {
-            kind: listing.kind,
-            began,
-            found,
-        });
+        pass.note_list(listing.name, list);
+        pass.round.save.sweeps.push(sweep);
         Ok(())
     }
 
     /// Reads all pages of a listing; false when there are too many.
-    async fn list_open(
+    async fn read_pages(
         &self,
-        teller: &Teller,
-        kind: ItemKind,
+        pass: &mut Pass,
+        listing: &Listing,
         first: Page,
-        (floor, found): (Timestamp, &mut BTreeSet<String>),
-        round: &mut Round,
+        found: &mut BTreeSet<String>,
     ) -> Result<bool, Failure> {
         let mut page = first;
         for _ in 0..PAGES_MAX {
             for raw in json::items(&page.body)? {
-                let change = match kind {
-                    ItemKind::Issue => {
-                        let item = Item::issue(raw)?;
-                        if item.kind == ItemKind::PullRequest {
-                            continue;
-                        }
-                        (item.number, self.issue_change(teller, &item, floor)?)
-                    }
-                    ItemKind::PullRequest => {
-                        let item = Item::pull_request(raw)?;
-                        round.save.learns.extend(teller.learned(&item)?);
-                        (item.number, self.open_pull_request(teller, &item, floor)?)
-                    }
+                let Some((number, seen)) = self.open_item(pass, listing, raw)? else {
+                    continue;
                 };
-                let (number, change) = change;
-                let work_item = teller.repository.item(number)?;
-                if matches!(change, ItemChange::Seen(_)) {
-                    found.insert(work_item.key());
-                    round.save.items.push((work_item, change));
-                }
+                found.insert(pass.teller.repository.item(number)?.key());
+                pass.note_item(number, ItemChange::Seen(seen))?;
             }
             let Some(next) = page.next.take() else {
                 return Ok(true);
@@ -189,18 +155,34 @@ impl GitHubPoller {
         Ok(false)
     }
 
-    fn open_pull_request(
+    /// What the ledger keeps of an open item: each pull request, and each issue whose presence is
+    /// to be stated. What remains to be read of it is no matter of a listing.
+    fn open_item(
         &self,
-        teller: &Teller,
-        item: &Item<'_>,
-        floor: Timestamp,
-    ) -> Result<ItemChange, Failure> {
-        Ok(ItemChange::Seen(ItemSeen {
-            pending: false,
-            head: Some(item.head.to_ascii_lowercase()),
-            presence: teller.presence_of(item, &self.source.labels)?,
-            ..ItemSeen::pending(ItemKind::PullRequest, floor)
-        }))
+        pass: &mut Pass,
+        listing: &Listing,
+        raw: &str,
+    ) -> Result<Option<(u64, ItemSeen)>, Failure> {
+        let teller = &pass.teller;
+        let seen = ItemSeen::of(listing.kind, listing.floor);
+        match listing.kind {
+            ItemKind::Issue => {
+                let item = Item::issue(raw)?;
+                let presence = teller.presence_of(&item, &self.source.labels)?;
+                let is_kept = item.kind == ItemKind::Issue && presence != PresenceChange::Disarm;
+                Ok(is_kept.then_some((item.number, ItemSeen { presence, ..seen })))
+            }
+            ItemKind::PullRequest => {
+                let item = Item::pull_request(raw)?;
+                let seen = ItemSeen {
+                    head: Some(item.head.to_ascii_lowercase()),
+                    presence: teller.presence_of(&item, &self.source.labels)?,
+                    ..seen
+                };
+                pass.round.save.learns.extend(teller.learned(&item)?);
+                Ok(Some((item.number, seen)))
+            }
+        }
     }
 
     /// `&labels=…`: those that an open issue must carry; a label with a comma cannot be asked for.

@@ -8,6 +8,7 @@ mod issue;
 mod search;
 mod teller;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use self::issue::{Comment, Issue, jira_label};
 use self::search::quoted;
 use self::teller::Teller;
 use super::failure::Failure;
-use super::http::Api;
+use super::http::{Api, Page};
 use super::json;
 use super::moment;
 use super::parts::JiraProject;
@@ -61,6 +62,8 @@ pub(super) struct JiraPoller {
     api: Api,
     store: PollStore,
     clock: Arc<dyn Clock>,
+    /// How far Jira's clock is ahead of ours: moments are compared with its own.
+    ahead_ms: Cell<Millis>,
     probe_due: Option<Instant>,
 }
 
@@ -79,6 +82,7 @@ impl JiraPoller {
             api,
             store,
             clock,
+            ahead_ms: Cell::new(0),
             probe_due: None,
         }
     }
@@ -113,18 +117,24 @@ impl JiraPoller {
         };
         let url = self.api.url(&format!("/rest/api/{version}/myself"));
         let page = self.api.get(&url).await?;
-        self.check_user(page.user.as_deref())?;
+        self.check(&page)?;
         self.probe_due = now.checked_add(PROBE_EVERY);
         Ok(())
     }
 
-    /// Refuses an answer that was given to nobody in particular.
-    fn check_user(&self, user: Option<&str>) -> Result<(), Failure> {
-        if user == Some("anonymous") {
+    /// Notes Jira's time, and refuses an answer that was given to nobody in particular.
+    fn check(&self, page: &Page) -> Result<(), Failure> {
+        self.ahead_ms.set(page.date.since(self.clock.now()));
+        if page.user.as_deref() == Some("anonymous") {
             Err(Failure::Unauthorized)
         } else {
             Ok(())
         }
+    }
+
+    /// Now, by Jira's clock.
+    fn now(&self) -> Timestamp {
+        self.clock.now().plus(self.ahead_ms.get())
     }
 
     async fn gather(
@@ -147,7 +157,7 @@ impl JiraPoller {
     }
 
     async fn first_sight(&self, teller: &Teller, round: &mut Round) -> Result<(), Failure> {
-        let began = self.clock.now();
+        let began = self.now();
         self.sweep(teller, began, round).await?;
         let list = PollList::starting_at(began);
         round.save.lists.insert(CHANGED.to_owned(), list);
@@ -160,7 +170,7 @@ impl JiraPoller {
         lists: &PollLists,
         round: &mut Round,
     ) -> Result<(), Failure> {
-        let now = self.clock.now();
+        let now = self.now();
         let is_due = lists.get(SWEEP).is_none_or(|list| {
             let age = now.since(list.watermark);
             list.note != self.labels.join(",") || !(0..SWEEP_EVERY_MS).contains(&age)
@@ -197,9 +207,8 @@ impl JiraPoller {
             }
             found.insert(work_item.key());
             let seen = ItemSeen {
-                pending: false,
                 presence,
-                ..ItemSeen::pending(ItemKind::Issue, floor)
+                ..ItemSeen::of(ItemKind::Issue, floor)
             };
             round.save.items.push((work_item, ItemChange::Seen(seen)));
         }
@@ -212,7 +221,7 @@ impl JiraPoller {
         }
         let done = PollList {
             note: self.labels.join(","),
-            ..PollList::starting_at(began)
+            ..PollList::starting_at(self.now())
         };
         round.save.lists.insert(SWEEP.to_owned(), done);
         Ok(())
@@ -225,7 +234,7 @@ impl JiraPoller {
         list: &PollList,
         round: &mut Round,
     ) -> Result<(), Failure> {
-        let began = self.clock.now();
+        let began = self.now();
         let jql = format!(
             "project = {} AND updated >= \"-{}m\" ORDER BY updated ASC",
             quoted(&self.project.key),
@@ -295,6 +304,10 @@ impl JiraPoller {
             let read = self.read_issue(teller, (&work_item, raw), known, (floor, round));
             match read.await {
                 Ok(change) => round.save.items.push((work_item, change)),
+                // Deleted meanwhile.
+                Err(failure) if failure.is_absence() => {
+                    round.save.items.push((work_item, ItemChange::Gone));
+                }
                 Err(failure) => {
                     round.save.items.push((work_item, pending));
                     round.tolerate(failure)?;
@@ -339,10 +352,9 @@ impl JiraPoller {
             return Ok(ItemChange::Gone);
         }
         Ok(ItemChange::Seen(ItemSeen {
-            pending: false,
             handled: Some(handled),
             presence: teller.presence_of(&issue, &self.labels)?,
-            ..ItemSeen::pending(ItemKind::Issue, floor)
+            ..ItemSeen::read(ItemKind::Issue, floor)
         }))
     }
 

@@ -43,7 +43,7 @@ impl JiraPoller {
         let mut next = None;
         for _ in 0..PAGES_MAX {
             let page = self.api.get(&self.search_url(jql, next.as_ref())).await?;
-            self.check_user(page.user.as_deref())?;
+            self.check(&page)?;
             let issues = items_of(&page.body, "issues")?;
             let count = u64::try_from(issues.len()).unwrap_or(u64::MAX);
             found.issues.extend(issues.into_iter().map(str::to_owned));

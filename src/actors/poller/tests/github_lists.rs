@@ -365,13 +365,13 @@ async fn a_renamed_repository_is_followed_and_told_once() {
         .await;
     let moved = || {
         let records = rig.kept.records.lock().unwrap();
-        let moved = records.iter().filter_map(|record| match record {
-            crate::telemetry::GatewayEvent::RepositoryMoved { from, to } => {
-                Some((from.clone(), to.clone()))
+        let mut moved = Vec::new();
+        for record in records.iter() {
+            if let crate::telemetry::GatewayEvent::RepositoryMoved { from, to } = record {
+                moved.push((from.clone(), to.clone()));
             }
-            _ => None,
-        });
-        moved.collect::<Vec<_>>()
+        }
+        moved
     };
     let news = (REPO.to_owned(), "octo/renamed".to_owned());
     rig.until("the move is told", |_| !moved().is_empty()).await;

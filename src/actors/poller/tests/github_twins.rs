@@ -270,3 +270,37 @@ async fn what_the_webhook_missed_the_poll_brings_to_the_claimant() {
     assert_eq!(rig.kinds().len(), TWINS);
     stop(poller).await;
 }
+
+#[actix::test]
+async fn a_repository_of_an_enterprise_server_is_named_with_its_host() {
+    const HOST: &str = "ghe.corp.example:8443";
+    let mut rig = Rig::new();
+    rig.declared = std::sync::Arc::new(declared(&[&format!("{HOST}/{REPO}")]));
+    let number = rig.github.open_issue(REPO, "octocat", &[LABEL]);
+    let poller = rig.poll_at(HOST, REPO);
+    rig.until("its presence is told", |rig| rig.kinds().len() == 1)
+        .await;
+    let id = rig.github.comment(REPO, number, "ann", "hello");
+    rig.until("the comment is told", |rig| rig.kinds().len() == 2)
+        .await;
+    let items = rig.texts("SELECT DISTINCT work_item FROM events");
+    assert_eq!(items, [format!("github:{HOST}/{REPO}#{number}")]);
+    let told = rig.payload(&format!("poll-comment-IC_{id}"));
+    let url = format!("https://{HOST}/{REPO}");
+    assert_eq!(told["repository"]["html_url"], url);
+    let mut twin = body(
+        &rig,
+        "created",
+        &[
+            issue(&rig, number),
+            ("comment", rig.github.object(REPO, id)),
+        ],
+    );
+    twin["repository"]["html_url"] = json!(url);
+    let appended = rig.webhook("issue_comment", &twin).await;
+    assert!(
+        matches!(appended, Appended::Duplicate { .. }),
+        "{appended:?}"
+    );
+    stop(poller).await;
+}

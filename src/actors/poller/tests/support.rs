@@ -12,16 +12,19 @@ use tokio::sync::watch;
 
 use crate::actors::messages::{IngressChanged, IngressState, StopIngress, Submit};
 use crate::actors::poller::*;
-use crate::config::{EnvName, Environment, GitHubSource, Monitor};
+use crate::config::{EnvName, Environment, GitHubSource, JiraDeployment, Monitor};
 use crate::devkit::fake_github::{Asked, FakeGitHub};
+use crate::devkit::fake_jira::FakeJira;
 use crate::domain::*;
-use crate::providers::{Declared, RepositoryPattern, Verdict, Verified, github};
+use crate::providers::{Declared, RepositoryPattern, Verdict, Verified, github, jira};
 use crate::store::*;
 use crate::telemetry::GatewayEvent;
 
 pub(super) const REPO: &str = "octo/repo";
 pub(super) const LABEL: &str = "the-loop: auto-execute";
 pub(super) const TOKEN: &str = "ghp_never-shown";
+pub(super) const SITE: &str = "acme.atlassian.net";
+pub(super) const PROJECT: &str = "KEY";
 const INTERVAL: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -83,6 +86,7 @@ impl Handler<IngressChanged> for States {
 /// Everything around a poller.
 pub(super) struct Rig {
     pub(super) github: FakeGitHub,
+    pub(super) jira: FakeJira,
     pub(super) kept: Kept,
     pub(super) clock: Arc<SystemClock>,
     pub(super) states: Arc<Mutex<Vec<IngressChanged>>>,
@@ -104,6 +108,10 @@ impl Rig {
         let path = dir.path().join("gateway.db");
         let clock = Arc::new(SystemClock);
         let connection = open_writer(&path).unwrap();
+        // What a power cut would lose is none of these tests' business.
+        connection
+            .pragma_update(None, "synchronous", "OFF")
+            .unwrap();
         let writer = Writer::new(connection, Settings::default(), clock.clone());
         let kept = Kept {
             records: Arc::default(),
@@ -123,9 +131,14 @@ impl Rig {
         github.create(REPO);
         Self {
             github,
+            jira: FakeJira::start_cloud().unwrap(),
             states,
             declared: Arc::new(declared(&["octo/*"])),
-            environment: Environment::given([("GITHUB_TOKEN", TOKEN)]),
+            environment: Environment::given([
+                ("GITHUB_TOKEN", TOKEN),
+                ("JIRA_EMAIL", "gateway@example.com"),
+                ("JIRA_TOKEN", TOKEN),
+            ]),
             checks_every: Some(Duration::from_millis(1)),
             labels: vec![LABEL.to_owned()],
             monitor: Monitor::default(),
@@ -141,9 +154,14 @@ impl Rig {
 
     /// Starts the poller of a repository.
     pub(super) fn poll(&self, name: &str) -> Addr<PollerActor> {
+        self.poll_at("github.com", name)
+    }
+
+    /// Starts the poller of a repository of some host.
+    pub(super) fn poll_at(&self, host: &str, name: &str) -> Addr<PollerActor> {
         let (owner, repo) = name.split_once('/').unwrap();
         let repository = GitHubSource {
-            host: "github.com".to_owned(),
+            host: host.to_owned(),
             owner: owner.to_owned(),
             repo: repo.to_owned(),
             api_base: self.github.api_base(),
@@ -157,6 +175,44 @@ impl Rig {
         let token = EnvName::parse("GITHUB_TOKEN").unwrap();
         let credentials = Credentials::bearer(self.environment.clone(), token);
         self.start(source, credentials)
+    }
+
+    /// Starts the poller of the usual Jira project, as it is reached with this deployment.
+    pub(super) fn poll_jira(&self, deployment: JiraDeployment) -> Addr<PollerActor> {
+        let name = |text: &str| EnvName::parse(text).unwrap();
+        let environment = self.environment.clone();
+        let credentials = match deployment {
+            JiraDeployment::DataCenter => Credentials::bearer(environment, name("JIRA_TOKEN")),
+            JiraDeployment::Cloud | JiraDeployment::CloudScoped { .. } => {
+                Credentials::basic(environment, name("JIRA_EMAIL"), name("JIRA_TOKEN"))
+            }
+        };
+        let project = JiraProject {
+            site: SITE.to_owned(),
+            key: PROJECT.to_owned(),
+            deployment,
+            api_base: self.jira.api_base(),
+            labels: self.labels.clone(),
+        };
+        self.start(PollSource::Jira(project), credentials)
+    }
+
+    /// Waits until so many rounds of the Jira project began and ended.
+    pub(super) async fn jira_rounds(&self, count: usize) {
+        let begun = || {
+            let asked = self.jira.asked();
+            asked
+                .iter()
+                .filter(|own| own.path.contains("/search"))
+                .count()
+        };
+        let before = begun();
+        self.until("some rounds", |_| begun() > before + count + 1)
+            .await;
+    }
+
+    pub(super) fn jira_state(&self) -> Option<(IngressState, String)> {
+        self.state_of(&format!("jira-poll:{SITE}/{PROJECT}"))
     }
 
     pub(super) fn start(&self, source: PollSource, credentials: Credentials) -> Addr<PollerActor> {
@@ -200,17 +256,19 @@ impl Rig {
     /// Waits until a condition holds.
     pub(super) async fn until(&self, wanted: &str, holds: impl Fn(&Self) -> bool) {
         let mut store = self.kept.changes.subscribe();
-        let mut asked = self.github.changes();
+        let (mut github, mut jira) = (self.github.changes(), self.jira.changes());
         let waiting = async {
             loop {
-                store.mark_unchanged();
-                asked.mark_unchanged();
+                for changes in [&mut store, &mut github, &mut jira] {
+                    changes.mark_unchanged();
+                }
                 if holds(self) {
                     return;
                 }
                 tokio::select! {
                     _ = store.changed() => {}
-                    _ = asked.changed() => {}
+                    _ = github.changed() => {}
+                    _ = jira.changed() => {}
                 }
             }
         };
@@ -225,7 +283,8 @@ impl Rig {
     /// What is known, for a test that failed.
     fn told(&self) -> String {
         let states = self.states.lock().unwrap().clone();
-        let asked: Vec<Asked> = self.github.asked();
+        let mut asked: Vec<Asked> = self.github.asked();
+        asked.extend(self.jira.asked());
         let last = asked.len().saturating_sub(12);
         format!("{states:?}\n{:#?}\n{:#?}", self.events(), &asked[last..])
     }
@@ -333,9 +392,26 @@ impl Rig {
         self.submit(Append { arrival, caller }).await
     }
 
+    /// Delivers a webhook of Jira.
+    pub(super) async fn jira_webhook(&self, body: &serde_json::Value) -> Appended {
+        let headers: BTreeMap<String, String> = BTreeMap::new();
+        let body = body.to_string();
+        let body = Verified::by_connection(body.as_bytes());
+        let verdict = jira::parse(&headers, body, &self.declared, self.clock.now()).unwrap();
+        let Verdict::Append(arrival) = verdict else {
+            panic!("dropped: {verdict:?}");
+        };
+        let caller = CallerToken::always();
+        self.submit(Append { arrival, caller }).await
+    }
+
     /// Makes an instance a claimant of an item of the usual repository.
     pub(super) async fn claim(&self, instance: &str, number: u64) {
-        let subject = item(number).subject();
+        self.claim_item(instance, &item(number)).await;
+    }
+
+    pub(super) async fn claim_item(&self, instance: &str, item: &WorkItemRef) {
+        let subject = item.subject();
         let claim = PutClaim {
             identity: identity(instance),
             subject,
@@ -384,6 +460,8 @@ pub(super) fn declared(repositories: &[&str]) -> Declared {
     let parse = |text: &&str| RepositoryPattern::parse(text).unwrap();
     Declared {
         repositories: repositories.iter().map(parse).collect(),
+        jira_site: Some(SITE.to_owned()),
+        jira_projects: [PROJECT.to_owned()].into(),
         ..Declared::default()
     }
 }

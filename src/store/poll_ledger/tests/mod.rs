@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::domain::{
-    Arrival, DropReason, InstanceName, OnUnresolved, Provider, Reference, Seq, Source,
+    Arrival, CallerToken, DropReason, InstanceName, OnUnresolved, Provider, Reference, Seq, Source,
 };
 use crate::store::testing::{Client, START, TestStore, item};
 use crate::store::{Append, RouteHeld};
@@ -15,12 +15,11 @@ fn payload(text: &str) -> Payload {
 
 fn armed(version: &str) -> ItemSeen {
     ItemSeen {
-        pending: false,
         presence: PresenceChange::Arm {
             version: version.to_owned(),
             payload: payload(version),
         },
-        ..ItemSeen::pending(ItemKind::Issue, Timestamp(START))
+        ..ItemSeen::read(ItemKind::Issue, Timestamp(START))
     }
 }
 
@@ -61,7 +60,7 @@ fn presence(store: &TestStore, number: u64) -> Arrival {
         delivery_id: format!("poll-presence-{}-uuid", item(number)),
         kind: "issues".to_owned(),
         received_at: Timestamp(store.number("SELECT 0")),
-        headers: std::collections::BTreeMap::new(),
+        headers: BTreeMap::new(),
         payload: payload("{}"),
         actor: None,
         keys: vec![Reference::Direct(item(number))],
@@ -90,8 +89,6 @@ fn state_as(store: &mut TestStore, number: u64, arrival: Arrival) -> PresenceApp
         })
         .unwrap()
 }
-
-use crate::domain::CallerToken;
 
 /// A store in which `alpha` works on item 1, whose presence is due.
 fn claimed() -> (TestStore, Client) {
@@ -135,7 +132,6 @@ fn what_is_saved_of_a_list_is_read_again() {
                 ..SavePoll::of(SOURCE)
             })
             .unwrap();
-        store.reopen();
         assert_eq!(store.submit(load.clone()).unwrap(), lists);
     }
     store
@@ -388,16 +384,17 @@ fn an_item_keeps_its_floor_and_what_was_told_of_it() {
     assert_eq!(found.len(), 1);
     assert!(known.pending);
     assert_eq!((known.floor, &known.handled), (Timestamp(START), &told));
+    // A listing tells nothing of what remains to be read.
+    let listed = ItemSeen::of(ItemKind::PullRequest, Timestamp(START));
+    save(&mut store, 1, ItemChange::Seen(listed));
+    assert_eq!(store.number("SELECT pending FROM poll_items"), 1);
     assert_eq!(store.text("SELECT head FROM poll_items"), "abc");
 }
 
 #[test]
 fn a_complete_listing_marks_what_it_did_not_find() {
     let mut store = TestStore::new();
-    let open = ItemSeen {
-        pending: false,
-        ..ItemSeen::pending(ItemKind::PullRequest, Timestamp(START))
-    };
+    let open = ItemSeen::of(ItemKind::PullRequest, Timestamp(START));
     for number in [1, 2] {
         save(&mut store, number, ItemChange::Seen(open.clone()));
     }
