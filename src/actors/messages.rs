@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Message, Recipient};
-use serde::Serialize;
 
 use crate::domain::{CallerToken, CommitItem, Identity, InstanceName, Millis, PeerId, Timestamp};
 use crate::providers::Declared;
