@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// Characters of a fingerprint.
-const FINGERPRINT_CHARS: usize = 12;
+const FINGERPRINT_CHARS: usize = 16;
 
 /// The digest of some bytes, 64 characters.
 #[must_use]
@@ -29,6 +29,6 @@ mod tests {
             sha256_hex(b"abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
-        assert_eq!(fingerprint("abc"), "ba7816bf8f01");
+        assert_eq!(fingerprint("abc"), "ba7816bf8f01cfea");
     }
 }

@@ -319,7 +319,7 @@ mod tests {
         let duplicate = ApiError::Refused(Refusal::DuplicateInstance {
             holder: InstanceName::parse("laptop").unwrap(),
             since: Timestamp(0),
-            fingerprint: "9f86d081884c".to_owned(),
+            fingerprint: "9f86d081884c7d65".to_owned(),
             superseded: true,
             retry_after: 42,
         });
@@ -327,7 +327,7 @@ mod tests {
             text(&duplicate),
             "{\"error\":\"duplicate-instance\",\"message\":\"A newer run of this peer took over.\",\
              \"holder\":\"laptop\",\"since\":\"1970-01-01T00:00:00.000Z\",\
-             \"fingerprint\":\"9f86d081884c\",\"reason\":\"superseded\",\"retryAfter\":42}"
+             \"fingerprint\":\"9f86d081884c7d65\",\"reason\":\"superseded\",\"retryAfter\":42}"
         );
         let response = duplicate.error_response();
         assert_eq!(response.headers().get(RETRY_AFTER).unwrap(), "42");

@@ -327,16 +327,15 @@ impl Keeper {
         tracing::error!(%error, %path, "the event log cannot be written");
     }
 
-    /// Keeps what the disk refused, as far as there is room, in its old place.
-    fn put_back(&self, mut records: Vec<Stamped>) {
+    /// Keeps what the disk refused, in its old place; what there is no room for then is the newest.
+    fn put_back(&self, records: Vec<Stamped>) {
         let mut queue = self.shared.queue();
-        let room = WAITING_MAX.saturating_sub(queue.records.len());
-        let surplus = records.len().saturating_sub(room);
-        records.truncate(room);
+        queue.records.splice(0..0, records);
+        let surplus = queue.records.len().saturating_sub(WAITING_MAX);
+        queue.records.truncate(WAITING_MAX);
         queue.lost = queue
             .lost
             .saturating_add(u64::try_from(surplus).unwrap_or(u64::MAX));
-        queue.records.splice(0..0, records);
     }
 }
 

@@ -282,6 +282,16 @@ fn a_body_that_is_declared_too_large_is_refused_unread() {
 }
 
 #[test]
+fn a_client_that_sends_on_regardless_hears_the_refusal() {
+    let gateway = TestGateway::start();
+    let large = vec![b' '; 26 * MIB];
+    let call = gateway.call("POST", "/gh-webhook").body(&large);
+    for _ in 0..5 {
+        call.send().assert_error(413, "body-too-large");
+    }
+}
+
+#[test]
 fn a_body_without_a_length_is_counted_as_it_comes() {
     let gateway = TestGateway::start();
     let call = gateway

@@ -15,7 +15,10 @@
 
 mod abuse;
 mod api_edges;
+mod bad_input;
 mod cli;
+mod client;
+mod contract;
 mod corpus;
 mod http_edges;
 mod providers;

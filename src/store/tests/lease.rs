@@ -79,7 +79,7 @@ fn another_peer_is_refused_while_the_lease_is_live_and_takes_over_after() {
 #[test]
 fn a_fingerprint_never_shows_the_peer() {
     let fingerprint = digest::fingerprint("ann");
-    assert_eq!(fingerprint.len(), 12);
+    assert_eq!(fingerprint.len(), 16);
     assert!(!fingerprint.contains("ann"));
 }
 

@@ -58,10 +58,16 @@ fn collect_folder(folder: &Path, found: &mut Vec<String>) {
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() && name != "tests" {
             collect_folder(&path, found);
-        } else if name.ends_with(".rs") && name != "verify.rs" && name != "testing.rs" {
+        } else if is_shipped(name) {
             collect(&std::fs::read_to_string(&path).unwrap(), found);
         }
     }
+}
+
+/// Verification reads everything, and tests may.
+fn is_shipped(name: &str) -> bool {
+    let is_left_out = ["verify.rs", "testing.rs"].contains(&name) || name.ends_with("_tests.rs");
+    name.ends_with(".rs") && !is_left_out
 }
 
 fn collect(source: &str, found: &mut Vec<String>) {
@@ -115,11 +121,14 @@ fn no_statement_reads_a_table_from_end_to_end() {
     for Planned { sql, steps } in plans {
         // The newest seen keys, by their numbers.
         let skips_a_few = sql.contains("OFFSET");
+        // The first rows of an index, in its order.
+        let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE"));
+        let ends_at_limit = sql.contains("LIMIT") && !sql.contains("WHERE") && !sorts;
         for step in steps.iter().filter(|step| step.starts_with("SCAN")) {
             let is_small = SMALL.contains(&step.as_str())
                 || step.starts_with("SCAN pragma_")
                 || step.starts_with("SCAN i USING COVERING INDEX sqlite_autoindex_instances_");
-            assert!(is_small || skips_a_few, "{step}: {sql}");
+            assert!(is_small || skips_a_few || ends_at_limit, "{step}: {sql}");
         }
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::openapi::openapi;
+
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request in the making.
@@ -43,9 +45,15 @@ impl Call {
         reason = "a test writes a number or a text, whichever it has"
     )]
     pub(crate) fn header(mut self, name: &str, value: impl ToString) -> Self {
+        self = self.without(name);
+        self.headers.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Takes a header away.
+    pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        self.headers.push((name.to_owned(), value.to_string()));
         self
     }
 
@@ -99,12 +107,15 @@ impl Call {
         stream
     }
 
-    /// Sends it and waits for the answer.
+    /// Sends it and waits for the answer, which must be one that the contract describes.
+    #[track_caller]
     pub(crate) fn send(&self) -> Reply {
         let mut stream = self.open();
         // A gateway that answers early may close before it has read everything.
         drop(stream.write_all(&self.body));
-        Reply::read(&mut stream)
+        let reply = Reply::read(&mut stream);
+        openapi().check(&self.method, &self.target, &reply);
+        reply
     }
 
     /// Sends it, unless nobody listens or the one who does goes away.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use the_loop_gateway::app::{
     Gateway, Intervals, LiveSettings, Parts, StartError, StopHandle, Stopped,
 };
 use the_loop_gateway::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig};
-use the_loop_gateway::domain::{Clock, SystemClock};
+use the_loop_gateway::domain::Clock;
 use the_loop_gateway::http::{HttpState, Timeouts};
 use the_loop_gateway::providers::RepositoryPattern;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
@@ -40,11 +40,14 @@ pub(crate) struct TestGateway {
     pub(crate) ingress_port: u16,
     pub(crate) clock: Arc<MovedClock>,
     comments: AtomicU64,
+    /// Asking twice makes it hurry.
+    is_asked_to_stop: AtomicBool,
     stop: StopHandle,
     http: Data<HttpState>,
     live: LiveSettings,
     thread: Option<JoinHandle<Stopped>>,
     config: GatewayConfig,
+    parts: Parts,
     directory: tempfile::TempDir,
 }
 
@@ -56,49 +59,65 @@ impl TestGateway {
 
     /// As [`TestGateway::start`], with something changed.
     pub(crate) fn with(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        Self::built(change, |_| {})
+    }
+
+    /// As [`TestGateway::with`], with something changed of what it is built with, too.
+    pub(crate) fn built(
+        change: impl FnOnce(&mut GatewayConfig),
+        change_parts: impl FnOnce(&mut Parts),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config = config_at(&directory.path().join("state"));
         change(&mut config);
-        Self::over(directory, config).unwrap()
-    }
-
-    fn over(directory: tempfile::TempDir, config: GatewayConfig) -> Result<Self, StartError> {
         let clock = Arc::new(MovedClock::default());
-        let running = run(loaded(config.clone()), parts(&clock))?;
-        Ok(Self {
+        let mut parts = parts(&clock);
+        change_parts(&mut parts);
+        let running = run(loaded(config.clone()), parts.clone()).unwrap();
+        Self {
             port: running.port,
             ingress_port: running.ingress_port,
             clock,
             comments: AtomicU64::new(0),
+            is_asked_to_stop: AtomicBool::new(false),
             stop: running.stop,
             http: running.http,
             live: running.live,
             thread: Some(running.thread),
             config,
+            parts,
             directory,
-        })
+        }
     }
 
     /// Stops it and starts it again over the same files.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let running = run(loaded(self.config.clone()), parts(&self.clock)).unwrap();
+        let running = run(loaded(self.config.clone()), self.parts.clone()).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
         self.live = running.live;
         self.stop = running.stop;
+        self.is_asked_to_stop = AtomicBool::new(false);
         self.thread = Some(running.thread);
+    }
+
+    /// Lets it come back on the same port after a restart.
+    pub(crate) fn keep_port(&mut self) {
+        self.config.listen.address.port = self.port;
     }
 
     /// Tries to start a second gateway over the same files.
     pub(crate) fn second(&self) -> Option<StartError> {
-        run(loaded(self.config.clone()), parts(&self.clock)).err()
+        run(loaded(self.config.clone()), self.parts.clone()).err()
     }
 
     /// Asks it to stop, without waiting.
     pub(crate) fn ask_to_stop(&self) {
-        self.stop.stop("test");
+        if !self.is_asked_to_stop.swap(true, Ordering::Relaxed) {
+            self.stop.stop("test");
+        }
     }
 
     /// Puts a changed configuration in force, as a reload does.
@@ -291,7 +310,7 @@ impl TestGateway {
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))
             .unwrap();
         assert_eq!(verdict, "ok");
-        let problems = verify(&connection, SystemClock.now()).unwrap();
+        let problems = verify(&connection, self.clock.now()).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
         assert!(!self.root().join("gateway.pid").try_exists().unwrap());
         assert_holds_none_of(self.root(), &VARIABLES.map(|(_, secret)| secret));

@@ -10,6 +10,7 @@ pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod gateway;
 pub(crate) mod live;
+pub(crate) mod openapi;
 pub(crate) mod store;
 
 pub(crate) use client::{Call, Reply};
