@@ -3,6 +3,7 @@
 mod conformance;
 mod consume;
 mod python;
+mod verbs;
 
 use std::future::Future;
 use std::path::Path;

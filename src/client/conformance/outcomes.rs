@@ -156,7 +156,7 @@ async fn again(lab: Lab) -> Checked {
     ];
     let before = player.commit(&outcomes).await?;
     same("committed is", player.commit(&outcomes).await?, before)?;
-    let back = player.fetch_within(Duration::from_secs(10)).await?;
+    let back = player.fetch_soon().await?;
     same("then comes", back.attempts(), [(2, 1)])
 }
 
@@ -173,7 +173,7 @@ async fn failed(lab: Lab) -> Checked {
     let seq = player.fetch(9, &[]).await?.seq(1)?;
     let at_once = player.fetch(9, &[(seq, "failed")]).await?;
     same("at once comes", at_once.events(), NONE)?;
-    let back = player.fetch_within(Duration::from_secs(1000)).await?;
+    let back = player.fetch_within(lab.patience()).await?;
     if back.deliveries.is_empty() {
         // It may be due later than one is willing to wait.
         lab.may_wait(Duration::from_secs(900))?;
@@ -203,7 +203,7 @@ async fn released(lab: Lab) -> Checked {
     let mut player = lab.with_events(&[1]).await?;
     let seq = player.fetch(9, &[]).await?.seq(1)?;
     player.commit(&[(seq, "released")]).await?;
-    let back = player.fetch_within(Duration::from_secs(10)).await?;
+    let back = player.fetch_soon().await?;
     same("then comes", back.attempts(), [(1, 1)])
 }
 
@@ -212,7 +212,7 @@ async fn sent_back(lab: Lab) -> Checked {
     let seq = player.fetch(9, &[]).await?.seq(1)?;
     let others = player.fetch(9, &[(seq, "released")]).await?;
     same("at once comes", others.events(), NONE)?;
-    let back = player.fetch_within(Duration::from_secs(10)).await?;
+    let back = player.fetch_soon().await?;
     same("then comes", back.attempts(), [(1, 1), (2, 1), (4, 1)])
 }
 

@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 use super::lab::{Answer, Checked, Lab, Stop, require};
 use crate::client::Delivery;
 
+/// More than the 2 s after which what was released is due.
+const SOON: Duration = Duration::from_secs(5);
+/// A fetch is held no longer than this, whatever the server would grant.
+const HELD_SECONDS_MAX: f64 = 20.0;
+
 /// One process of an installation.
 #[derive(Clone)]
 pub(super) struct Player {
@@ -152,15 +157,19 @@ impl Player {
         self.lose_with(&json!({"max": max})).await
     }
 
-    /// Fetches until something comes, or one is not willing to wait any longer.
+    /// Fetches until what is due within seconds has come.
+    pub(super) async fn fetch_soon(&mut self) -> Checked<Fetched> {
+        self.lab.may_wait(SOON)?;
+        self.fetch_within(SOON).await
+    }
+
+    /// Fetches until something comes, or the time is over.
     pub(super) async fn fetch_within(&mut self, wait: Duration) -> Checked<Fetched> {
-        let wait = wait.min(self.lab.patience());
-        let until = tokio::time::Instant::now().checked_add(wait);
+        let began = tokio::time::Instant::now();
         loop {
-            let left =
-                until.map(|until| until.saturating_duration_since(tokio::time::Instant::now()));
-            let left = left.unwrap_or_default().as_secs_f64();
-            let fetched = self.fetch_with(&json!({"wait": left.min(20.0)})).await?;
+            let left = wait.saturating_sub(began.elapsed()).as_secs_f64();
+            let more = json!({"wait": left.min(HELD_SECONDS_MAX)});
+            let fetched = self.fetch_with(&more).await?;
             if !fetched.deliveries.is_empty() || left <= 0.0 {
                 return Ok(fetched);
             }
