@@ -84,7 +84,7 @@ pub(super) struct Consume {
     #[arg(long, value_name = "ADDRESS")]
     status_listen: Option<SocketAddr>,
     /// Where the peer id is kept; each instance needs its own
-    /// [default: ~/.the-loop/consume/<instance>]
+    /// [default: ~/.the-loop/consume/`INSTANCE`]
     #[arg(long, value_name = "DIRECTORY")]
     state_dir: Option<PathBuf>,
     /// Seconds that the gateway may hold a fetch; 0 polls
