@@ -7,6 +7,7 @@ use actix::{Actor, Addr, Arbiter, ArbiterHandle, Context};
 
 use crate::domain::{Clock, SystemClock};
 use crate::http::Timeouts;
+use crate::store::PageLimit;
 
 /// What differs between the real process, a test and a simulation.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct Parts {
     pub intervals: Intervals,
     /// How slow a client may be.
     pub timeouts: Timeouts,
+    /// Keeps the store from growing: a full disk, for tests.
+    pub page_limit: PageLimit,
 }
 
 impl Default for Parts {
@@ -28,6 +31,7 @@ impl Default for Parts {
             arbiters: Arbiters::Own,
             intervals: Intervals::default(),
             timeouts: Timeouts::default(),
+            page_limit: PageLimit::default(),
         }
     }
 }

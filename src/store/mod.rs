@@ -17,6 +17,7 @@ mod late_routing;
 mod lease;
 mod migrations;
 mod operator;
+mod page_limit;
 mod probe;
 mod queue;
 mod read;
@@ -43,7 +44,8 @@ pub use operator::{
     DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
     Released, Replay,
 };
-pub use probe::Probe;
+pub use page_limit::PageLimit;
+pub use probe::{EndProbe, Probe};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,
