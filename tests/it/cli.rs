@@ -1,6 +1,6 @@
 //! The command line, as a person or a script uses it.
 
-mod program;
+pub(crate) mod program;
 
 use serde_json::Value;
 

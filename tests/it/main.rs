@@ -19,6 +19,7 @@ mod bad_input;
 mod cli;
 mod contract;
 mod corpus;
+mod faults;
 mod http_edges;
 mod providers;
 mod queue_semantics;
