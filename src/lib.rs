@@ -27,6 +27,7 @@
 pub mod actors;
 pub mod app;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod devkit;
 pub mod digest;

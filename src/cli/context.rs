@@ -38,6 +38,11 @@ impl Context {
         self.config.as_deref()
     }
 
+    /// The home directory, when it is known.
+    pub(super) fn home(&self) -> Option<PathBuf> {
+        self.environment.home()
+    }
+
     /// Finds and loads the configuration.
     ///
     /// # Errors

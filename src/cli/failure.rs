@@ -1,6 +1,7 @@
 //! Why a command did not do what it was asked, in the words that the person reads.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -112,6 +113,41 @@ pub(super) enum Failure {
     /// `try` did not go as it must.
     #[error("the story went wrong: {0}; please report it")]
     Story(&'static str),
+    /// A client does not start.
+    #[error(transparent)]
+    Client(#[from] crate::client::StartError),
+    /// A client stopped by itself.
+    #[error("{0}")]
+    Ended(crate::client::End),
+    /// There is no place for what a client keeps.
+    #[error("there is no home directory; name a place for the peer id with --state-dir")]
+    NoStateDirectory,
+    /// The status page cannot be served.
+    #[error("{address} cannot be listened on: {fault}; name another one with --status-listen")]
+    StatusListen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        fault: io::Error,
+    },
+    /// The signals of the process cannot be heard.
+    #[error("signals cannot be heard: {0}")]
+    Signals(#[source] io::Error),
+    /// A second signal came.
+    #[error("stopped at once; what was in hand comes again")]
+    Hurried,
+    /// There is no TLS.
+    #[error(transparent)]
+    NoTls(#[from] crate::outbound::NoTls),
+    /// The server under test broke promises.
+    #[error("{broken} of {made} promises are broken")]
+    Broken {
+        /// How many.
+        broken: usize,
+        /// Of how many that were checked.
+        made: usize,
+    },
     /// Something broke that no use explains.
     #[error("internal error: {0}; please report it")]
     Internal(String),
@@ -138,6 +174,14 @@ impl Failure {
             | Self::Write { .. }
             | Self::NoRandomness(_)
             | Self::NoSecret(_)
+            | Self::Client(_)
+            | Self::Ended(_)
+            | Self::NoStateDirectory
+            | Self::StatusListen { .. }
+            | Self::Signals(_)
+            | Self::Hurried
+            | Self::NoTls(_)
+            | Self::Broken { .. }
             | Self::NoSample { .. }
             | Self::Scratch(_)
             | Self::NotTaken { .. } => FAILED,

@@ -9,6 +9,8 @@
 mod api;
 mod check;
 mod completions;
+mod conformance;
+mod consume;
 mod context;
 mod failure;
 mod file;
@@ -68,6 +70,8 @@ enum Verb {
     Queues(queues::Queues),
     Instances(instances::Instances),
     Send(send::Send),
+    Consume(consume::Consume),
+    Conformance(conformance::Conformance),
     Try(tryout::Try),
     Completions(completions::Completions),
 }
@@ -95,6 +99,8 @@ fn perform(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Queues(queues) => queues.perform(context),
         Verb::Instances(instances) => instances.perform(context),
         Verb::Send(send) => send.perform(context),
+        Verb::Consume(consume) => consume.perform(context),
+        Verb::Conformance(conformance) => conformance.perform(context),
         Verb::Try(tryout) => tryout.perform(context),
         Verb::Completions(completions) => completions.perform(context, CommandLine::command()),
     }

@@ -70,6 +70,11 @@ impl Output {
         }
     }
 
+    /// Where data goes that is written piece by piece.
+    pub(super) fn stream(self) -> Box<dyn Write + Send> {
+        Box::new(io::stdout())
+    }
+
     /// Tells the next line of a story; nobody has to listen.
     pub(super) fn say(self, line: &str) {
         let mut out = io::stdout().lock();

@@ -167,7 +167,7 @@ impl Environment {
     }
 
     /// The home directory, when it is known.
-    pub(super) fn home(&self) -> Option<PathBuf> {
+    pub(crate) fn home(&self) -> Option<PathBuf> {
         let named = self
             .variable("HOME")
             .filter(|home| !home.is_empty())

@@ -18,6 +18,7 @@ mod lease;
 mod migrations;
 mod operator;
 mod page_limit;
+mod poll_ledger;
 mod probe;
 mod queue;
 mod read;
@@ -45,6 +46,11 @@ pub use operator::{
     Released, Replay,
 };
 pub use page_limit::PageLimit;
+pub use poll_ledger::{
+    AppendPresence, ClaimedPullRequest, ClaimedPullRequests, DuePresence, DuePresences, FindItems,
+    ItemChange, ItemKind, ItemSeen, KnownItem, LoadPoll, PollList, PollLists, PresenceAppended,
+    PresenceChange, PresencePage, SavePoll, Sweep,
+};
 pub use probe::{EndProbe, Probe};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
