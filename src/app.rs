@@ -32,7 +32,6 @@ use crate::actors::{
     Store, StoreActor, StoreDoor, StoreHealth, StoreParts, WakeThrough,
 };
 use crate::config::{Address, Environment, GatewayConfig, LoadedConfig};
-use crate::domain::Clock;
 use crate::http::{self, HttpParts, HttpSettings, HttpState, Listener, Phase, Routes};
 use crate::store::{self, ReadPool, Settings, Writer};
 use crate::telemetry::{EventLog, GatewayEvent, LogPlace};
@@ -127,7 +126,7 @@ impl Gateway {
         let sockets = Sockets::bind(config, parts.port)?;
         let log = EventLog::open(log_place(config), Arc::clone(&parts.clock))
             .map_err(StartError::Thread)?;
-        let writer = open_writer(config, &parts.clock)?;
+        let writer = open_writer(config, parts)?;
         let readers = store::open_readers(&config.store_path)?;
         let core = Core::start(writer, wal_path(config), &log, parts);
         let http = Data::new(http_state(&core, readers, loaded, &log, parts));
@@ -376,13 +375,11 @@ fn http_state(
     HttpState::new(http_parts, HttpSettings::new(&loaded.config, environment))
 }
 
-fn open_writer(config: &GatewayConfig, clock: &Arc<dyn Clock>) -> Result<Writer, StartError> {
+fn open_writer(config: &GatewayConfig, parts: &Parts) -> Result<Writer, StartError> {
     let connection = store::open_writer(&config.store_path)?;
-    Ok(Writer::new(
-        connection,
-        store_settings(config),
-        Arc::clone(clock),
-    ))
+    let clock = Arc::clone(&parts.clock);
+    let writer = Writer::new(connection, store_settings(config), clock);
+    Ok(writer.within(parts.page_limit.clone()))
 }
 
 fn wal_path(config: &GatewayConfig) -> PathBuf {

@@ -14,7 +14,7 @@ use super::liveness::Alive;
 use super::messages::{Checkpoint, GiveBackPages, Observe, Submit};
 use super::{Store, StoreHealth};
 use crate::domain::Clock;
-use crate::store::{Expire, ExpireGrace, NoteUnattended, Probe, StoreError, Write};
+use crate::store::{EndProbe, Expire, ExpireGrace, NoteUnattended, Probe, StoreError, Write};
 
 /// Pieces of a sweep in one round; what is left is for the next one.
 const PIECES_MAX: u32 = 1_000;
@@ -128,7 +128,8 @@ impl Keeper {
 
     async fn try_round(&mut self) -> Result<(), Trouble> {
         if !self.health.is_ok() {
-            return self.submit(Probe).await;
+            self.submit(Probe).await?;
+            return self.submit(EndProbe).await;
         }
         let is_idle = self.store.send(Observe).await?.writes == self.writes_seen;
         self.expire_grace().await?;

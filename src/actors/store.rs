@@ -172,7 +172,7 @@ impl StoreActor {
         let is_committed = failure.is_none();
         let routing_is_left = self.note_routing(is_committed, &report.effects);
         let fault = self.fault.take();
-        self.note_health(failure.or(fault));
+        self.note_health(failure.or(fault), report.effects.is_proven);
         self.make_known(report.effects);
         if routing_is_left {
             self.route_on(ctx);
@@ -218,7 +218,11 @@ impl StoreActor {
         self.push(write, ctx);
     }
 
-    fn note_health(&mut self, failure: Option<String>) {
+    /// A store that failed is well again once that is proven: see [`Probe`](crate::store::Probe).
+    fn note_health(&mut self, failure: Option<String>, is_proven: bool) {
+        if failure.is_none() && !is_proven && !self.health.is_ok() {
+            return;
+        }
         let is_news = self.health.note(failure.is_none());
         match failure {
             Some(error) => {

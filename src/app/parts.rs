@@ -8,6 +8,7 @@ use actix::{Actor, Addr, Arbiter, ArbiterHandle, Context};
 use crate::actors::AdapterTiming;
 use crate::domain::{Clock, SystemClock};
 use crate::http::Timeouts;
+use crate::store::PageLimit;
 
 /// What differs between the real process, a test and a simulation.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct Parts {
     pub intervals: Intervals,
     /// How slow a client may be.
     pub timeouts: Timeouts,
+    /// Keeps the store from growing: a full disk, for tests.
+    pub page_limit: PageLimit,
     /// How slow those may be that the gateway asks.
     pub adapters: AdapterTiming,
     /// The port of the API, in place of the configuration's.
@@ -33,6 +36,7 @@ impl Default for Parts {
             arbiters: Arbiters::Own,
             intervals: Intervals::default(),
             timeouts: Timeouts::default(),
+            page_limit: PageLimit::default(),
             adapters: AdapterTiming::default(),
             port: None,
         }

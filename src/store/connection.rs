@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use r2d2_sqlite::SqliteConnectionManager;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
 use super::migrations;
@@ -43,9 +43,11 @@ pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     }
     let shown = path.display().to_string();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let mut connection = open(path, flags).map_err(|source| classify(&shown, source))?;
-    set_pragmas(&connection).map_err(|source| classify(&shown, source))?;
-    migrations::run(&mut connection, &shown)?;
+    let mut connection = open(path, flags).map_err(|source| OpenError::of(&shown, source))?;
+    // First, and without changing anything: the file may be somebody else's.
+    let version = migrations::admit(&connection, &shown)?;
+    set_pragmas(&connection).map_err(|source| OpenError::of(&shown, source))?;
+    migrations::run(&mut connection, version, &shown)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(connection)
 }
@@ -70,7 +72,7 @@ pub fn open_reader(path: &Path) -> Result<Connection, OpenError> {
             connection.busy_timeout(READER_WAIT)?;
             Ok(connection)
         })
-        .map_err(|source| classify(&shown, source))?;
+        .map_err(|source| OpenError::of(&shown, source))?;
     migrations::check(&connection, &shown)?;
     Ok(connection)
 }
@@ -93,22 +95,6 @@ fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", PAGE_CACHE_KIB)?;
     // The file is ours alone: wait for a reader's checkpoint rather than fail.
     connection.busy_timeout(READER_WAIT)
-}
-
-fn classify(path: &str, source: rusqlite::Error) -> OpenError {
-    match source.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => OpenError::Foreign {
-            path: path.to_owned(),
-        },
-        Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt {
-            path: path.to_owned(),
-            detail: source.to_string(),
-        },
-        _ => OpenError::Database {
-            path: path.to_owned(),
-            source,
-        },
-    }
 }
 
 /// Opens the pool of query-only connections; the file must exist.

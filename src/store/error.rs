@@ -1,5 +1,7 @@
 //! What can go wrong with the store, told apart by what the caller does about it.
 
+use rusqlite::ErrorCode;
+
 use crate::domain::{PayloadDamaged, Refusal};
 
 /// Why a write was not made.
@@ -97,4 +99,19 @@ pub enum OpenError {
         #[source]
         source: rusqlite::Error,
     },
+}
+
+impl OpenError {
+    /// What the database's word means for the file.
+    pub(super) fn of(path: &str, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::Foreign { path },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt {
+                path,
+                detail: source.to_string(),
+            },
+            _ => Self::Database { path, source },
+        }
+    }
 }

@@ -10,20 +10,28 @@ const APPLICATION_ID: i64 = 0x4c4f_4f50;
 /// The rungs: applying number `n` takes a file from version `n` to `n + 1`.
 const RUNGS: &[&str] = &[include_str!("schema.sql")];
 
-/// Brings a file to the newest version.
+/// The version of a file that may be brought to the newest one, 0 for a new file; changes nothing.
 ///
 /// # Errors
-/// When the file is foreign or newer, or when a rung fails; a failed rung changes nothing.
-pub(super) fn run(connection: &mut Connection, path: &str) -> Result<(), OpenError> {
-    let database = |source| database_error(path, source);
-    let found = version(connection).map_err(database)?;
-    let is_new = found == 0 && is_empty(connection).map_err(database)?;
+/// When the file is foreign, newer or damaged.
+pub(super) fn admit(connection: &Connection, path: &str) -> Result<i64, OpenError> {
+    let failed = |source| OpenError::of(path, source);
+    let found = version(connection).map_err(failed)?;
+    let is_new = found == 0 && is_empty(connection).map_err(failed)?;
     if !is_new {
         check_ours(connection, path)?;
     }
     refuse_newer(path, found)?;
-    for (number, rung) in (1_i64..).zip(RUNGS).filter(|(number, _)| *number > found) {
-        climb(connection, number, rung).map_err(database)?;
+    Ok(found)
+}
+
+/// Brings a file from a version to the newest one.
+///
+/// # Errors
+/// When a rung fails; a failed rung changes nothing.
+pub(super) fn run(connection: &mut Connection, from: i64, path: &str) -> Result<(), OpenError> {
+    for (number, rung) in (1_i64..).zip(RUNGS).filter(|(number, _)| *number > from) {
+        climb(connection, number, rung).map_err(|source| OpenError::of(path, source))?;
     }
     Ok(())
 }
@@ -33,7 +41,7 @@ pub(super) fn run(connection: &mut Connection, path: &str) -> Result<(), OpenErr
 /// # Errors
 /// When it is foreign, newer or older.
 pub(super) fn check(connection: &Connection, path: &str) -> Result<(), OpenError> {
-    let found = version(connection).map_err(|source| database_error(path, source))?;
+    let found = version(connection).map_err(|source| OpenError::of(path, source))?;
     check_ours(connection, path)?;
     refuse_newer(path, found)?;
     if found < newest() {
@@ -47,7 +55,7 @@ pub(super) fn check(connection: &Connection, path: &str) -> Result<(), OpenError
 }
 
 fn check_ours(connection: &Connection, path: &str) -> Result<(), OpenError> {
-    let id = application_id(connection).map_err(|source| database_error(path, source))?;
+    let id = application_id(connection).map_err(|source| OpenError::of(path, source))?;
     if id == APPLICATION_ID {
         Ok(())
     } else {
@@ -70,13 +78,6 @@ fn refuse_newer(path: &str, found: i64) -> Result<(), OpenError> {
 
 fn newest() -> i64 {
     i64::try_from(RUNGS.len()).unwrap_or(i64::MAX)
-}
-
-fn database_error(path: &str, source: rusqlite::Error) -> OpenError {
-    OpenError::Database {
-        path: path.to_owned(),
-        source,
-    }
 }
 
 fn climb(connection: &mut Connection, number: i64, rung: &str) -> rusqlite::Result<()> {

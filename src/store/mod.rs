@@ -17,6 +17,7 @@ mod late_routing;
 mod lease;
 mod migrations;
 mod operator;
+mod page_limit;
 mod poll_ledger;
 mod probe;
 mod queue;
@@ -44,12 +45,13 @@ pub use operator::{
     DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
     Released, Replay,
 };
+pub use page_limit::PageLimit;
 pub use poll_ledger::{
     AppendPresence, ClaimedPullRequest, ClaimedPullRequests, DuePresence, DuePresences, FindItems,
     ItemChange, ItemKind, ItemSeen, KnownItem, LoadPoll, PollList, PollLists, PresenceAppended,
     PresenceChange, PresencePage, SavePoll, Sweep,
 };
-pub use probe::Probe;
+pub use probe::{EndProbe, Probe};
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};
 pub use registrations::{
     DeleteBinding, LearnCommits, PutActors, PutBinding, PutClaim, PutRooms, ReleaseClaim,

@@ -8,6 +8,12 @@ CREATE TABLE counters (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO counters (name, value) VALUES ('events', 0), ('held', 0);
 
+-- Room that is taken to learn whether the disk has some; empty but for that moment.
+CREATE TABLE probes (
+    id     INTEGER PRIMARY KEY,
+    filler BLOB NOT NULL
+) STRICT;
+
 -- One row per stored event. `state`: routed (has deliveries), held (resolved, no consumer yet),
 -- grace (not resolved yet), expired (payload gone, kept so that a crash repeats the record).
 CREATE TABLE events (

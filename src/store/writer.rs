@@ -8,6 +8,7 @@ use rusqlite::{Connection, Params, Row, params};
 
 use super::clock_repair;
 use super::error::{Doing, StoreError};
+use super::page_limit::PageLimit;
 use super::read;
 use super::settings::Settings;
 use crate::domain::{CallerToken, Clock, InstanceName, Timestamp};
@@ -97,6 +98,8 @@ pub struct Effects {
     pub wakes: BTreeSet<InstanceName>,
     /// True when held events wait to be routed by [`RouteHeld`](super::RouteHeld).
     pub routing_pending: bool,
+    /// True when the disk had room for a [`Probe`](super::Probe).
+    pub is_proven: bool,
     /// Change of the number of stored events.
     pub events_delta: i64,
     /// Change of the number of held events.
@@ -111,6 +114,7 @@ impl Effects {
         self.events.extend(other.events);
         self.wakes.extend(other.wakes);
         self.routing_pending |= other.routing_pending;
+        self.is_proven |= other.is_proven;
         self.events_delta = self.events_delta.saturating_add(other.events_delta);
         self.held_delta = self.held_delta.saturating_add(other.held_delta);
         for (instance, delta) in other.backlog_delta {
@@ -227,6 +231,8 @@ pub struct Writer {
     clock: Arc<dyn Clock>,
     /// The moment of the last batch: a batch before it says that the clock was set back.
     last_now: Timestamp,
+    page_limit: PageLimit,
+    pages_max: Option<u32>,
 }
 
 impl fmt::Debug for Writer {
@@ -248,7 +254,15 @@ impl Writer {
             settings,
             clock,
             last_now,
+            page_limit: PageLimit::default(),
+            pages_max: None,
         }
+    }
+
+    /// The same writer, over a file that may be kept from growing.
+    #[must_use]
+    pub fn within(self, page_limit: PageLimit) -> Self {
+        Self { page_limit, ..self }
     }
 
     /// Puts other bounds in force, from the next batch on.
@@ -308,6 +322,7 @@ impl Writer {
     fn try_commit(&mut self, batch: &mut [Box<dyn PendingWrite>]) -> Result<Effects, StoreError> {
         let mut total = Effects::default();
         let now = self.clock.now();
+        self.pages_max = self.page_limit.apply(&self.connection, self.pages_max)?;
         self.run("BEGIN IMMEDIATE", "begin")?;
         if now < self.last_now {
             clock_repair::run(&self.connection, now, &self.settings)?;

@@ -20,6 +20,7 @@ mod cli;
 mod client;
 mod contract;
 mod corpus;
+mod faults;
 mod http_edges;
 mod providers;
 mod queue_semantics;

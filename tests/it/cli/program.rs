@@ -48,8 +48,13 @@ impl Home {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_the-loop-gateway"));
+        command.args(arguments);
+        self.settle(&mut command);
         command
-            .args(arguments)
+    }
+
+    fn settle(&self, command: &mut Command) {
+        command
             .env_clear()
             .env("HOME", self.0.path())
             .env("TMPDIR", self.0.path())
@@ -57,12 +62,28 @@ impl Home {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        command
     }
 
     /// Starts a command that is expected to go on.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
-        let mut child = self.command(arguments).spawn().unwrap();
+        Self::started(self.command(arguments))
+    }
+
+    /// As [`Home::start`], for a command that a file over its limit must not end: it gets an
+    /// error from the write instead.
+    pub(crate) fn start_deaf_to_file_size(&self, arguments: &[&str]) -> Running {
+        let program = self.command(arguments);
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
+            .arg(program.get_program())
+            .args(program.get_args());
+        self.settle(&mut shell);
+        Self::started(shell)
+    }
+
+    fn started(mut command: Command) -> Running {
+        let mut child = command.spawn().unwrap();
         let out = lines_of(child.stdout.take().unwrap());
         let err = lines_of(child.stderr.take().unwrap());
         Running { child, out, err }
@@ -92,6 +113,11 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// Sends SIGKILL, without waiting.
+    pub(crate) fn signal_kill(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
     }
 
     /// Sends SIGTERM and waits for the end.

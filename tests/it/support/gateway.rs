@@ -299,6 +299,12 @@ impl TestGateway {
         found
     }
 
+    /// Leaves the files as they are: broken on purpose.
+    pub(crate) fn leave_broken(self) {
+        drop(std::fs::remove_file(&self.config.store_path));
+        drop(std::fs::remove_dir(&self.config.store_path));
+    }
+
     fn assert_sound(&self) {
         let path = &self.config.store_path;
         if !path.try_exists().unwrap() {
