@@ -6,6 +6,7 @@
 //! knows what a panic left behind.
 
 mod filesystem;
+mod ingresses;
 mod limits;
 mod live;
 mod lock;
@@ -23,11 +24,12 @@ use actix_web::dev::Server;
 use actix_web::web::Data;
 use futures_util::future::join_all;
 
+use self::ingresses::Ingresses;
 use self::lock::StateLock;
 use self::parts::Threads;
 use crate::actors::{
-    HousekeepingActor, HousekeepingParts, Liveness, QueueRegistryActor, Queues, Store, StoreActor,
-    StoreDoor, StoreHealth, StoreParts, WakeThrough,
+    HousekeepingActor, HousekeepingParts, IngressBoard, Liveness, QueueRegistryActor, Queues,
+    Store, StoreActor, StoreDoor, StoreHealth, StoreParts, WakeThrough,
 };
 use crate::config::{Address, Environment, GatewayConfig, LoadedConfig};
 use crate::domain::Clock;
@@ -54,6 +56,7 @@ pub struct Gateway {
     store: Store,
     queues: Queues,
     _housekeeping: Addr<HousekeepingActor>,
+    ingresses: Ingresses,
     log: EventLog,
     watch: Watch,
     threads: Threads,
@@ -76,14 +79,16 @@ struct Sockets {
 }
 
 impl Sockets {
-    fn bind(config: &GatewayConfig) -> Result<Self, StartError> {
+    fn bind(config: &GatewayConfig, port: Option<u16>) -> Result<Self, StartError> {
         let listen = &config.listen;
+        let mut address = listen.address.clone();
+        address.port = port.unwrap_or(address.port);
         let ingress = listen
             .ingress
             .as_ref()
             .map(|address| bind(address, listen.exposed));
         Ok(Self {
-            api: bind(&listen.address, listen.exposed)?,
+            api: bind(&address, listen.exposed)?,
             ingress: ingress.transpose()?,
         })
     }
@@ -119,14 +124,15 @@ impl Gateway {
         lock::create_root(&config.state_root)?;
         filesystem::check(&config.state_root)?;
         let lock = StateLock::acquire(&config.state_root)?;
-        let sockets = Sockets::bind(config)?;
+        let sockets = Sockets::bind(config, parts.port)?;
         let log = EventLog::open(log_place(config), Arc::clone(&parts.clock))
             .map_err(StartError::Thread)?;
         let writer = open_writer(config, &parts.clock)?;
         let readers = store::open_readers(&config.store_path)?;
         let core = Core::start(writer, wal_path(config), &log, parts);
         let http = Data::new(http_state(&core, readers, loaded, &log, parts));
-        let started = core.finish(sockets, http, log, lock)?;
+        let ingresses = Ingresses::start(&core, &http, loaded, &log, parts);
+        let started = core.finish(sockets, (http, ingresses), log, lock)?;
         started.announce();
         Ok(started)
     }
@@ -179,12 +185,14 @@ impl Gateway {
         );
     }
 
-    /// Lets SIGINT and SIGTERM stop the gateway; the second one makes it hurry.
+    /// Lets SIGINT and SIGTERM stop the gateway, the second one makes it hurry; and SIGHUP look at
+    /// its configuration at once.
     ///
     /// # Errors
     /// When the system does not let the process hear signals.
     pub fn stop_on_signals(&self) -> Result<(), StartError> {
-        stop::heed_signals(&self.stop_handle())
+        stop::heed_signals(&self.stop_handle())?;
+        stop::look_on_signal(&self.ingresses.config_watch)
     }
 
     /// Answers requests until somebody asks it to stop, or until it cannot go on.
@@ -194,6 +202,7 @@ impl Gateway {
             http,
             store,
             queues,
+            ingresses,
             log,
             mut watch,
             threads,
@@ -202,6 +211,7 @@ impl Gateway {
         } = self;
         let ending = Ending {
             http,
+            supervisor: ingresses.supervisor.clone(),
             queues,
             handles: servers.iter().map(Server::handle).collect(),
             store,
@@ -284,7 +294,7 @@ impl Core {
     fn finish(
         self,
         sockets: Sockets,
-        http: Data<HttpState>,
+        (http, ingresses): (Data<HttpState>, Ingresses),
         log: EventLog,
         lock: StateLock,
     ) -> Result<Gateway, StartError> {
@@ -307,6 +317,7 @@ impl Core {
             store: self.store,
             queues: self.queues,
             _housekeeping: self.housekeeping,
+            ingresses,
             log,
             watch: Watch::new(self.liveness),
             threads: self.threads,
@@ -356,6 +367,7 @@ fn http_state(
         queues: core.queues.clone(),
         readers,
         health: core.health.clone(),
+        board: IngressBoard::default(),
         log: log.clone(),
         clock: Arc::clone(&parts.clock),
         timeouts: parts.timeouts,

@@ -6,20 +6,20 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 
 /// One kept-alive connection.
-pub struct Api {
+pub(crate) struct Api {
     address: SocketAddr,
     stream: TcpStream,
 }
 
 impl Api {
-    pub fn new(address: SocketAddr) -> Self {
+    pub(crate) fn new(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("a listener");
         stream.set_nodelay(true).expect("a socket");
         Self { address, stream }
     }
 
     /// Sends one request and reads its JSON answer.
-    pub fn call(&mut self, method: &str, path: &str, body: &Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, path: &str, body: &Value) -> Value {
         let body = body.to_string();
         let head = format!(
             "{method} /api/v1/gateway{path} HTTP/1.1\r\nHost: {}\r\n\
@@ -54,13 +54,13 @@ impl Api {
         }
     }
 
-    pub fn claim(&mut self, instance: &str, number: u64) {
+    pub(crate) fn claim(&mut self, instance: &str, number: u64) {
         let subject = format!("loop-github-octo-repo-{number}");
         let body = json!({"instance": instance, "subject": subject, "role": "driver"});
         self.call("PUT", "/claims", &body);
     }
 
-    pub fn fetch(&mut self, instance: &str, cursor: i64, more: &Value) -> Value {
+    pub(crate) fn fetch(&mut self, instance: &str, cursor: i64, more: &Value) -> Value {
         let mut body = json!({
             "instance": instance, "peer": format!("peer-{instance}"), "run": "run-1",
             "cursor": cursor, "max": 256,

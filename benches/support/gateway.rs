@@ -16,15 +16,15 @@ use the_loop_gateway::providers::{Declared, Headers, RepositoryPattern, Verdict,
 use super::payloads::SECRET;
 
 /// A gateway that runs on a thread of its own until it is dropped.
-pub struct Running {
-    pub address: SocketAddr,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
     stop: StopHandle,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Running {
     /// Starts a gateway that declares `octo/repo`.
-    pub fn start(root: &Path) -> Self {
+    pub(crate) fn start(root: &Path) -> Self {
         let mut config = GatewayConfig::rooted_at(root);
         config.listen.address.port = 0;
         config.github.webhook.enabled = true;
@@ -80,7 +80,7 @@ impl Headers for Head<'_> {
 }
 
 /// The ceiling: read, verify, parse and compress as the gateway does, then answer.
-pub fn without_store() -> SocketAddr {
+pub(crate) fn without_store() -> SocketAddr {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         actix_rt::System::new().block_on(async move {

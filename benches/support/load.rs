@@ -12,18 +12,18 @@ use super::Samples;
 
 /// What a load saw.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Answers a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// From the first byte sent to the last byte of the answer.
-    pub latency: Samples,
+    pub(crate) latency: Samples,
 }
 
 /// Sends every request once over `connections` connections, on a thread of its own.
 ///
 /// # Panics
 /// When an answer is not `2xx`: a benchmark of failures measures nothing.
-pub fn run(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usize) -> Outcome {
+pub(crate) fn run(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usize) -> Outcome {
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

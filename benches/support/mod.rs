@@ -7,10 +7,10 @@
     reason = "each benchmark uses its part"
 )]
 
-pub mod api;
-pub mod gateway;
-pub mod load;
-pub mod payloads;
+pub(crate) mod api;
+pub(crate) mod gateway;
+pub(crate) mod load;
+pub(crate) mod payloads;
 
 use std::fs::File;
 use std::io::Write;
@@ -19,30 +19,30 @@ use std::time::{Duration, Instant};
 
 /// Sorted samples of a latency.
 #[derive(Debug, Clone)]
-pub struct Samples(Vec<Duration>);
+pub(crate) struct Samples(Vec<Duration>);
 
 impl Samples {
     /// Sorts the samples.
-    pub fn new(mut samples: Vec<Duration>) -> Self {
+    pub(crate) fn new(mut samples: Vec<Duration>) -> Self {
         samples.sort_unstable();
         Self(samples)
     }
 
     /// The sample at a share of the whole, 0 to 1.
-    pub fn at(&self, share: f64) -> Duration {
+    pub(crate) fn at(&self, share: f64) -> Duration {
         let last = self.0.len().saturating_sub(1);
         let index = (share * last as f64).round() as usize;
         self.0.get(index).copied().unwrap_or_default()
     }
 
     /// Milliseconds at a share of the whole.
-    pub fn ms(&self, share: f64) -> f64 {
+    pub(crate) fn ms(&self, share: f64) -> f64 {
         self.at(share).as_secs_f64() * 1_000.0
     }
 }
 
 /// How long the disk takes to make 4 KiB durable.
-pub fn fdatasync(folder: &Path, rounds: usize) -> Samples {
+pub(crate) fn fdatasync(folder: &Path, rounds: usize) -> Samples {
     let mut file = File::create(folder.join("fdatasync")).expect("a file to sync");
     let block = [0x5a_u8; 4096];
     let samples = (0..rounds)
@@ -57,7 +57,7 @@ pub fn fdatasync(folder: &Path, rounds: usize) -> Samples {
 }
 
 /// Resident memory of a process in MB.
-pub fn resident_mb(pid: u32) -> f64 {
+pub(crate) fn resident_mb(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib = status
         .lines()

@@ -3,7 +3,7 @@
 use the_loop_gateway::providers::signature::sign_github;
 
 /// The secret that the deliveries are signed with.
-pub const SECRET: &str = "a secret for measuring";
+pub(crate) const SECRET: &str = "a secret for measuring";
 
 /// Text that compresses about as comments do: words, not one letter.
 fn prose(bytes: usize, seed: u64) -> String {
@@ -18,13 +18,13 @@ fn prose(bytes: usize, seed: u64) -> String {
         state ^= state >> 7;
         state ^= state << 17;
         text.push_str(WORDS[(state % 16) as usize]);
-        text.push(if state % 97 == 0 { '.' } else { ' ' });
+        text.push(if state.is_multiple_of(97) { '.' } else { ' ' });
     }
     text
 }
 
 /// The body of a comment on `octo/repo#<number>` of about `bytes` bytes.
-pub fn comment(id: u64, number: u64, bytes: usize) -> Vec<u8> {
+pub(crate) fn comment(id: u64, number: u64, bytes: usize) -> Vec<u8> {
     let user = r#"{"login":"octocat","id":1,"type":"User","site_admin":false,"url":"https://api.github.com/users/octocat"}"#;
     let head = format!(
         r#"{{"action":"created","issue":{{"url":"https://api.github.com/repos/octo/repo/issues/{number}","number":{number},"title":"A title","user":{user},"labels":[],"state":"open"}},"comment":{{"id":{id},"node_id":"IC_{id}","user":{user},"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","body":""#
@@ -37,7 +37,7 @@ pub fn comment(id: u64, number: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// A whole HTTP request that delivers the comment.
-pub fn request(host: &str, id: u64, number: u64, bytes: usize) -> Vec<u8> {
+pub(crate) fn request(host: &str, id: u64, number: u64, bytes: usize) -> Vec<u8> {
     let body = comment(id, number, bytes);
     let signature = sign_github(SECRET, &body);
     let mut request = format!(

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Message, Recipient};
-use serde::Serialize;
 
 use crate::domain::{CallerToken, CommitItem, Identity, InstanceName, Millis, PeerId, Timestamp};
 use crate::providers::Declared;
@@ -229,8 +228,7 @@ impl From<actix::MailboxError> for QueueError {
 // To and from the ingresses.
 
 /// Where an ingress stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IngressState {
     /// It takes events; for Slack's socket: `hello` came.
     Up,
@@ -295,3 +293,14 @@ pub struct Redeclare(pub Arc<Declared>);
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct StopIngress;
+
+/// Stop every ingress, and start none from now on. Sent at the end; answered once nothing of them
+/// is left.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct StopIngresses;
+
+/// Look at once whether the configuration changed. Sent when somebody asks for it by a signal.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct LookNow;

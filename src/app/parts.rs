@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Arbiter, ArbiterHandle, Context};
 
+use crate::actors::AdapterTiming;
 use crate::domain::{Clock, SystemClock};
 use crate::http::Timeouts;
 
@@ -19,6 +20,10 @@ pub struct Parts {
     pub intervals: Intervals,
     /// How slow a client may be.
     pub timeouts: Timeouts,
+    /// How slow those may be that the gateway asks.
+    pub adapters: AdapterTiming,
+    /// The port of the API, in place of the configuration's.
+    pub port: Option<u16>,
 }
 
 impl Default for Parts {
@@ -28,6 +33,8 @@ impl Default for Parts {
             arbiters: Arbiters::Own,
             intervals: Intervals::default(),
             timeouts: Timeouts::default(),
+            adapters: AdapterTiming::default(),
+            port: None,
         }
     }
 }
@@ -35,7 +42,7 @@ impl Default for Parts {
 /// Where actors run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arbiters {
-    /// The store and the queues on a thread each.
+    /// The store, the queues and the adapters on a thread each.
     Own,
     /// All on the thread of the caller.
     Shared,
@@ -48,6 +55,8 @@ pub struct Intervals {
     pub housekeeping: Duration,
     /// Retention.
     pub sweep: Duration,
+    /// Looks at the configuration's files, and whether all ingresses are there.
+    pub reload: Duration,
 }
 
 impl Default for Intervals {
@@ -55,6 +64,7 @@ impl Default for Intervals {
         Self {
             housekeeping: Duration::from_secs(1),
             sweep: Duration::from_secs(60),
+            reload: Duration::from_secs(5),
         }
     }
 }
@@ -64,6 +74,7 @@ impl Default for Intervals {
 pub(super) struct Threads {
     store: Option<Arbiter>,
     queues: Option<Arbiter>,
+    adapters: Option<Arbiter>,
 }
 
 impl Threads {
@@ -75,6 +86,7 @@ impl Threads {
         Self {
             store: start(),
             queues: start(),
+            adapters: start(),
         }
     }
 
@@ -94,12 +106,18 @@ impl Threads {
         start_on(self.queues.as_ref().map(Arbiter::handle), make)
     }
 
+    /// Starts an actor on the thread of the adapters.
+    pub(super) fn on_adapters<A: Actor<Context = Context<A>>>(
+        &self,
+        make: impl FnOnce() -> A + Send + 'static,
+    ) -> Addr<A> {
+        start_on(self.adapters.as_ref().map(Arbiter::handle), make)
+    }
+
     /// Ends the threads and waits for them.
     pub(super) fn end(mut self) {
-        for arbiter in [self.store.take(), self.queues.take()]
-            .into_iter()
-            .flatten()
-        {
+        let arbiters = [self.adapters.take(), self.store.take(), self.queues.take()];
+        for arbiter in arbiters.into_iter().flatten() {
             arbiter.stop();
             if arbiter.join().is_err() {
                 tracing::error!("an actor's thread ended in a panic");
@@ -111,7 +129,8 @@ impl Threads {
 /// Tells the threads to end; one that hangs on a dead disk is not waited for.
 impl Drop for Threads {
     fn drop(&mut self) {
-        for arbiter in [&self.store, &self.queues].into_iter().flatten() {
+        let arbiters = [&self.store, &self.queues, &self.adapters];
+        for arbiter in arbiters.into_iter().flatten() {
             arbiter.stop();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use actix::Addr;
 use actix_web::dev::ServerHandle;
 use actix_web::web::Data;
 use futures_util::future::join_all;
@@ -10,12 +11,17 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
 use super::StartError;
-use crate::actors::{Close, Drain, Liveness, Queues, Store};
+use crate::actors::{
+    Close, ConfigWatchActor, Drain, IngressSupervisorActor, Liveness, LookNow, Queues,
+    StopIngresses, Store,
+};
 use crate::http::{HttpState, Phase};
 use crate::telemetry::{EventLog, GatewayEvent};
 
 /// How long held polls may take to be answered.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
+/// How long the ingresses may take to stop: acks of what is in flight, and closing frames.
+const INGRESSES_MAX: Duration = Duration::from_secs(5);
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
@@ -86,22 +92,35 @@ impl Watch {
 /// What is left to be done when the gateway stops.
 pub(super) struct Ending {
     pub(super) http: Data<HttpState>,
+    pub(super) supervisor: Addr<IngressSupervisorActor>,
     pub(super) queues: Queues,
     pub(super) handles: Vec<ServerHandle>,
     pub(super) store: Store,
 }
 
 impl Ending {
-    /// Not ready, held polls answered, listeners closed, appends finished, checkpoint: in this
-    /// order.
+    /// Not ready; ingresses stopped and held polls answered; listeners closed, appends finished,
+    /// checkpoint: in this order.
     pub(super) async fn run(&self, reason: &'static str) {
         tracing::info!(reason, "stopping");
         self.http.enter(Phase::Draining);
-        if timeout(DRAIN_MAX, self.queues.send(Drain)).await.is_err() {
-            tracing::warn!("held polls are not all answered");
-        }
+        tokio::join!(self.stop_ingresses(), self.drain());
         join_all(self.handles.iter().map(|handle| handle.stop(true))).await;
         self.close_store().await;
+    }
+
+    async fn stop_ingresses(&self) {
+        let stopped = timeout(INGRESSES_MAX, self.supervisor.send(StopIngresses));
+        if stopped.await.is_err() {
+            tracing::warn!("an ingress takes long to stop, and is not waited for");
+        }
+    }
+
+    async fn drain(&self) {
+        let drained = timeout(DRAIN_MAX, self.queues.send(Drain));
+        if drained.await.is_err() {
+            tracing::warn!("held polls are not all answered");
+        }
     }
 
     async fn close_store(&self) {
@@ -147,5 +166,19 @@ pub(super) fn heed_signals(handle: &StopHandle) -> Result<(), StartError> {
             }
         });
     }
+    Ok(())
+}
+
+/// Lets SIGHUP ask for a look at the configuration, as long as the calling thread's runtime runs.
+pub(super) fn look_on_signal(watch: &Addr<ConfigWatchActor>) -> Result<(), StartError> {
+    let mut signals = signal(SignalKind::hangup()).map_err(StartError::Thread)?;
+    let watch = watch.clone();
+    actix_rt::spawn(async move {
+        while signals.recv().await.is_some() {
+            if let Err(error) = watch.send(LookNow).await {
+                tracing::debug!(%error, "nobody looks at the configuration any more");
+            }
+        }
+    });
     Ok(())
 }

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use super::context::Context;
 use super::failure::Failure;
 use super::serving::Serving;
+use crate::app::Parts;
 use crate::config::{ConfigWarning, EnvName, Environment, LoadedConfig, Secret};
 use crate::telemetry::{ConsoleFormat, start_console};
 
@@ -16,7 +17,8 @@ Examples:
   RUST_LOG=the_loop_gateway=debug the-loop-gateway run
 
 Without a config file the built-in defaults hold: it listens on loopback, and no transport is
-enabled. SIGTERM or Ctrl-C ends it: held requests are answered, what is being stored is stored.";
+enabled. SIGTERM or Ctrl-C ends it: held requests are answered, what is being stored is stored. A changed
+config or env file is taken up within five seconds, at once on SIGHUP.";
 
 const DEFAULT_FILTER: &str = "info,actix_server=warn,actix_http=warn";
 
@@ -46,7 +48,7 @@ gateway does";
 
 impl Run {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
-        let mut loaded = context.load()?;
+        let loaded = context.load()?;
         self.start_console(&loaded.environment, context)?;
         for warning in &loaded.warnings {
             context.output.note(&warning.to_string());
@@ -54,10 +56,11 @@ impl Run {
                 context.output.note(NEXT_STEPS);
             }
         }
-        if let Some(port) = self.port {
-            loaded.config.listen.address.port = port;
-        }
-        Context::wait_for(serve(&loaded, context))
+        let parts = Parts {
+            port: self.port,
+            ..Parts::default()
+        };
+        Context::wait_for(serve(&loaded, &parts, context))
     }
 
     fn start_console(&self, environment: &Environment, context: &Context) -> Result<(), Failure> {
@@ -77,8 +80,8 @@ impl Run {
     }
 }
 
-async fn serve(loaded: &LoadedConfig, context: &Context) -> Result<(), Failure> {
-    let serving = Serving::start(loaded)?;
+async fn serve(loaded: &LoadedConfig, parts: &Parts, context: &Context) -> Result<(), Failure> {
+    let serving = Serving::start(loaded, parts)?;
     let place = loaded.config.state_root.display();
     context.output.say(&greeting(&serving, &place.to_string()));
     serving.until_stopped().await?;

@@ -22,8 +22,8 @@ impl Serving {
     ///
     /// # Errors
     /// [`Failure::Start`], and then nothing of it is left running.
-    pub(super) fn start(loaded: &LoadedConfig) -> Result<Self, Failure> {
-        let gateway = Gateway::build(loaded, &Parts::default())?;
+    pub(super) fn start(loaded: &LoadedConfig, parts: &Parts) -> Result<Self, Failure> {
+        let gateway = Gateway::build(loaded, parts)?;
         gateway.stop_on_signals()?;
         let listen = &loaded.config.listen;
         let ingress = listen.ingress.as_ref().zip(gateway.ingress_port());

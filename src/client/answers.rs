@@ -27,7 +27,11 @@ impl<H: Handler> Session<H> {
                 self.desk.keep(&sent);
                 self.take_fault(fault, now);
             }
-            ErrandEnd::Fetched(end) => self.take_fetched(end, now),
+            // A renewal asked for nothing: the pause that it is told is not for fetching, and
+            // would put the next fetch off for ever where renewals are frequent.
+            ErrandEnd::Fetched(end) => {
+                self.take_answer(end, now);
+            }
         }
     }
 
@@ -61,22 +65,30 @@ impl<H: Handler> Session<H> {
     }
 
     pub(super) fn take_fetched(&mut self, end: FetchEnd, now: Instant) {
+        if let Some(pause) = self.take_answer(end, now) {
+            self.poll_at = later(now, pause);
+        }
+    }
+
+    /// Takes in an answer; how long a fetch waits after it.
+    fn take_answer(&mut self, end: FetchEnd, now: Instant) -> Option<Duration> {
         let fetched = match end.answer {
             Ok(fetched) => fetched,
             Err(fault) => {
                 self.desk.keep(&end.sent);
-                return self.take_fault(fault, now);
+                self.take_fault(fault, now);
+                return None;
             }
         };
         self.desk.confirm(&end.sent);
         self.board.show_committed(fetched.committed);
         self.renew_later(fetched.lease.expires_in, now);
         let pause = self.pause(&fetched, end.began, now);
-        self.poll_at = later(now, pause);
         if !fetched.deliveries.is_empty() {
             self.cursor = fetched.cursor;
             self.desk.accept(fetched.deliveries);
         }
+        Some(pause)
     }
 
     /// How long to wait before the next fetch.

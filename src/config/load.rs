@@ -56,6 +56,19 @@ pub fn load(search: &Search, environment: &Environment) -> Result<LoadedConfig, 
     }
 }
 
+impl LoadedConfig {
+    /// The same without its warnings, which are told once.
+    #[must_use]
+    pub fn told(&self) -> Self {
+        Self {
+            config: self.config.clone(),
+            environment: self.environment.clone(),
+            fingerprint: self.fingerprint,
+            warnings: Vec::new(),
+        }
+    }
+}
+
 impl Search {
     /// The file to read: named, or the first that is there; else the places that were looked at.
     fn find(&self, environment: &Environment) -> Result<PathBuf, Vec<PathBuf>> {

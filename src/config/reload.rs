@@ -41,6 +41,41 @@ impl LoadedConfig {
         }
     }
 
+    /// The parts that differ from an earlier configuration, by the keys of the file.
+    #[must_use]
+    pub fn changes_since(&self, earlier: &Self) -> Vec<&'static str> {
+        let (old, new) = (&earlier.config, &self.config);
+        let [old_files, new_files] = [&earlier.fingerprint, &self.fingerprint];
+        let is_env_different =
+            old.env_file != new.env_file || old_files.env_file != new_files.env_file;
+        let (ours, ours_now) = (&old.declared, &new.declared);
+        let jira_is_different =
+            ours.jira_site != ours_now.jira_site || ours.jira_projects != ours_now.jira_projects;
+        let differs = [
+            ("env", is_env_different),
+            ("state", old.state_root != new.state_root),
+            ("listen", old.listen != new.listen),
+            (
+                "store",
+                old.store != new.store || old.store_path != new.store_path,
+            ),
+            ("consume", old.consume != new.consume),
+            ("repositories", ours.repositories != ours_now.repositories),
+            ("github", old.github != new.github),
+            ("jira", old.jira != new.jira || jira_is_different),
+            (
+                "slack",
+                old.slack != new.slack || !ours.has_the_rooms_of(ours_now),
+            ),
+            ("instances", old.instances != new.instances),
+            ("observability", old.observability != new.observability),
+        ];
+        differs
+            .into_iter()
+            .filter_map(|(name, differs)| differs.then_some(name))
+            .collect()
+    }
+
     fn lost_env_file_of(&self, earlier: &Self) -> bool {
         self.config.env_file == earlier.config.env_file
             && self.fingerprint.lost_env_file(&earlier.fingerprint)

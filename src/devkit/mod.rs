@@ -4,6 +4,9 @@
 //! anything. Must not be used by the gateway itself.
 
 pub mod fake_gateway;
+pub mod fake_github;
+pub mod fake_jira;
 pub mod fake_receiver;
+mod http_fake;
 pub mod slack;
 pub mod wire;

@@ -129,12 +129,9 @@ fn write_ingress(text: &mut Text, state: &HttpState) {
         }
     }
     text.family("ingress_up", "gauge", "1 while an ingress takes events in.");
-    for (ingress, stands) in health::ingresses(state) {
-        text.sample(
-            "ingress_up",
-            &[("ingress", &ingress)],
-            u8::from(stands == IngressState::Up),
-        );
+    for (ingress, status) in state.parts.board.all() {
+        let is_up = u8::from(status.state == IngressState::Up);
+        text.sample("ingress_up", &[("ingress", &ingress)], is_up);
     }
 }
 

@@ -5,10 +5,10 @@
 
 mod admission;
 mod api_request;
-mod board;
 mod body;
 mod consume;
 mod counters;
+mod counters_seen;
 mod envelope;
 mod error;
 mod fields;
@@ -31,7 +31,6 @@ use actix_web::{HttpResponse, Resource};
 
 use self::error::ApiError;
 
-pub use self::board::IngressBoard;
 pub use self::server::{Listener, Timeouts, serve};
 pub use self::settings::HttpSettings;
 pub use self::state::{HttpParts, HttpState, Phase};

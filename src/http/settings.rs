@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::guard::OwnNames;
-use crate::actors::IngressState;
 use crate::config::{AllowedInstances, Environment, GatewayConfig, Secret};
 use crate::domain::Provider;
 use crate::providers::{Declared, Secrets};
@@ -29,20 +28,8 @@ pub struct HttpSettings {
 pub(super) struct Door {
     /// Without a trailing `/`; Slack's routes are below it.
     path: String,
-    is_enabled: bool,
     /// `None` when it is disabled, or enabled without its secret.
     pub(super) secrets: Option<Secrets>,
-}
-
-impl Door {
-    /// How it stands.
-    pub(super) const fn state(&self) -> IngressState {
-        match (self.is_enabled, &self.secrets) {
-            (false, _) => IngressState::Disabled,
-            (true, None) => IngressState::MissingSecret,
-            (true, Some(_)) => IngressState::Up,
-        }
-    }
 }
 
 /// What a provider sends to a path.
@@ -71,7 +58,6 @@ impl HttpSettings {
     pub fn new(config: &GatewayConfig, environment: &Environment) -> Self {
         let webhook = |webhook: &crate::config::WebhookConfig| Door {
             path: webhook.path.clone(),
-            is_enabled: webhook.enabled,
             secrets: live(webhook.enabled, || webhook.secrets(environment)),
         };
         let slack = &config.slack.http;
@@ -83,7 +69,6 @@ impl HttpSettings {
             jira: webhook(&config.jira.webhook),
             slack: Door {
                 path: "/slack".to_owned(),
-                is_enabled: slack.enabled,
                 secrets: live(slack.enabled, || slack.secrets(environment)),
             },
             wait_max: config.consume.wait_max,

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::board::{CountersSeen, IngressBoard};
 use super::counters::IngressCounters;
+use super::counters_seen::CountersSeen;
 use super::limits::Budget;
 use super::server::Timeouts;
 use super::settings::HttpSettings;
-use crate::actors::{Queues, Store, StoreHealth};
+use crate::actors::{IngressBoard, Queues, Store, StoreHealth};
 use crate::domain::Clock;
 use crate::store::ReadPool;
 use crate::telemetry::EventLog;
@@ -36,6 +36,8 @@ pub struct HttpParts {
     pub readers: ReadPool,
     /// Whether the writer works.
     pub health: StoreHealth,
+    /// How the ingresses stand.
+    pub board: IngressBoard,
     /// Where refusals are recorded.
     pub log: EventLog,
     /// The time.
@@ -51,7 +53,6 @@ pub struct HttpState {
     pub(super) body_bytes: Budget,
     pub(super) long_polls: Budget,
     pub(super) counters: IngressCounters,
-    pub(super) board: IngressBoard,
     pub(super) counters_seen: CountersSeen,
     settings: RwLock<Arc<HttpSettings>>,
     phase: AtomicU8,
@@ -75,7 +76,6 @@ impl HttpState {
             body_bytes: Budget::new(settings.body_bytes_max),
             long_polls: Budget::new(settings.long_polls_max),
             counters: IngressCounters::default(),
-            board: IngressBoard::default(),
             counters_seen: CountersSeen::default(),
             settings: RwLock::new(Arc::new(settings)),
             phase: AtomicU8::new(code_of(Phase::Starting)),
@@ -115,10 +115,10 @@ impl HttpState {
         }
     }
 
-    /// Where adapters say how they stand.
+    /// Where the ingresses are shown.
     #[must_use]
     pub fn board(&self) -> IngressBoard {
-        self.board.clone()
+        self.parts.board.clone()
     }
 
     /// Requests in progress and held polls, for tests that nothing is left over.

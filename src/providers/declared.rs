@@ -63,7 +63,29 @@ pub struct Declared {
     pub rooms: BTreeMap<String, WorkItemRef>,
 }
 
+/// Rooms are the same when their work items are spelled the same.
+impl PartialEq for Declared {
+    fn eq(&self, other: &Self) -> bool {
+        self.repositories == other.repositories
+            && self.jira_site == other.jira_site
+            && self.jira_projects == other.jira_projects
+            && self.has_the_rooms_of(other)
+    }
+}
+
 impl Declared {
+    /// True when both declare the same rooms.
+    #[must_use]
+    pub fn has_the_rooms_of(&self, other: &Self) -> bool {
+        let spelled = |rooms: &BTreeMap<String, WorkItemRef>| -> Vec<(String, String)> {
+            rooms
+                .iter()
+                .map(|(channel, item)| (channel.clone(), item.to_string()))
+                .collect()
+        };
+        spelled(&self.rooms) == spelled(&other.rooms)
+    }
+
     /// True when a repository is declared; ASCII case is ignored.
     #[must_use]
     pub fn has_repository(&self, host: &str, owner: &str, repo: &str) -> bool {

@@ -17,6 +17,7 @@ mod late_routing;
 mod lease;
 mod migrations;
 mod operator;
+mod poll_ledger;
 mod probe;
 mod queue;
 mod read;
@@ -42,6 +43,11 @@ pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
     DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
     Released, Replay,
+};
+pub use poll_ledger::{
+    AppendPresence, ClaimedPullRequest, ClaimedPullRequests, DuePresence, DuePresences, FindItems,
+    ItemChange, ItemKind, ItemSeen, KnownItem, LoadPoll, PollList, PollLists, PresenceAppended,
+    PresenceChange, PresencePage, SavePoll, Sweep,
 };
 pub use probe::Probe;
 pub use queue::{CommitOutcomes, Committed, FetchBatch, Fetched};

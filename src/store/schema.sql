@@ -245,27 +245,47 @@ CREATE TABLE pending_routings (
 ) STRICT;
 
 -- What a poller knows of one list of a source: where to go on, and how to ask for changes only.
+-- `watermark` is up to when everything was told, `baseline` from when on; the ETag belongs to
+-- exactly this URL. `handled` names what was told at or after the watermark, one a line.
 CREATE TABLE poll_lists (
     source       TEXT NOT NULL,
     list         TEXT NOT NULL,
-    watermark    TEXT NOT NULL DEFAULT '',
-    etag         TEXT NOT NULL DEFAULT '',
+    watermark_ms INTEGER NOT NULL DEFAULT 0,
+    baseline_ms  INTEGER NOT NULL DEFAULT 0,
     url          TEXT NOT NULL DEFAULT '',
-    polled_at_ms INTEGER NOT NULL,
+    etag         TEXT NOT NULL DEFAULT '',
+    handled      TEXT NOT NULL DEFAULT '',
+    note         TEXT NOT NULL DEFAULT '',
+    saved_at_ms  INTEGER NOT NULL,
     PRIMARY KEY (source, list)
 ) STRICT, WITHOUT ROWID;
 
--- What a poller knows of one item: its last change, and the presence event that stands for it.
+-- What a poller knows of one item: what remains to be read of it, what was told of it, and its
+-- presence. What was said of it before `floor_ms` is not told; `handled` names what was, one a
+-- line. `version` is what its presence would state now (empty: nothing), `presence_*` the event
+-- that stated it last. A forgotten item is here only because that event is outstanding.
 CREATE TABLE poll_items (
-    source           TEXT NOT NULL,
-    work_item_key    TEXT NOT NULL,
-    state            TEXT NOT NULL DEFAULT '',
-    updated          TEXT NOT NULL DEFAULT '',
+    source            TEXT NOT NULL,
+    work_item_key     TEXT NOT NULL,
+    work_item         TEXT NOT NULL,
+    subject_key       TEXT NOT NULL,
+    kind              TEXT NOT NULL CHECK (kind IN ('issue', 'pull-request')),
+    pending           INTEGER NOT NULL DEFAULT 0,
+    forgotten         INTEGER NOT NULL DEFAULT 0,
+    floor_ms          INTEGER NOT NULL,
+    head              TEXT NOT NULL DEFAULT '',
+    handled           TEXT NOT NULL DEFAULT '',
+    version           TEXT NOT NULL DEFAULT '',
+    payload           BLOB NOT NULL DEFAULT x'',
+    payload_bytes     INTEGER NOT NULL DEFAULT 0,
     presence_event_id INTEGER NOT NULL DEFAULT 0,
-    seen_at_ms       INTEGER NOT NULL,
+    presence_version  TEXT NOT NULL DEFAULT '',
+    presence_state    TEXT NOT NULL DEFAULT ''
+        CHECK (presence_state IN ('', 'outstanding', 'dead', 'settled')),
+    seen_at_ms        INTEGER NOT NULL,
     PRIMARY KEY (source, work_item_key)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX poll_items_of_event ON poll_items (presence_event_id) WHERE presence_event_id > 0;
+CREATE INDEX poll_items_pending ON poll_items (source, work_item_key) WHERE pending = 1;
 
 -- The last message seen of a Slack thread or room, for the catch-up.
 CREATE TABLE slack_marks (

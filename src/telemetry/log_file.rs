@@ -35,6 +35,14 @@ impl LogFile {
         Self { place, open: None }
     }
 
+    /// Writes elsewhere, or within other bounds, from the next append on.
+    pub(super) fn replace_place(&mut self, place: LogPlace) {
+        if self.place.path != place.path {
+            self.open = None;
+        }
+        self.place = place;
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.place.path
     }

@@ -59,6 +59,8 @@ struct Queue {
     flushes_asked: u64,
     flushes_done: u64,
     is_closed: bool,
+    /// Where to write from now on, when that has changed.
+    place: Option<LogPlace>,
 }
 
 impl EventLog {
@@ -103,6 +105,11 @@ impl EventLog {
         if self._open.is_some() && !events.is_empty() {
             self.shared.push(events);
         }
+    }
+
+    /// Writes to another place, or within other bounds, soon.
+    pub fn replace_place(&self, place: LogPlace) {
+        self.shared.queue().place = Some(place);
     }
 
     /// Records that a stranger was refused: the first ten of a minute, then one count.
@@ -209,12 +216,16 @@ struct Work {
     records: Vec<Stamped>,
     flushes_asked: u64,
     is_closed: bool,
+    place: Option<LogPlace>,
 }
 
 impl Keeper {
     fn run(mut self) {
         loop {
-            let work = self.wait();
+            let mut work = self.wait();
+            if let Some(place) = work.place.take() {
+                self.file.replace_place(place);
+            }
             let is_written = self.write(&work.records);
             if !is_written {
                 self.put_back(work.records);
@@ -250,6 +261,7 @@ impl Keeper {
             records: queue.records.drain(..take).collect(),
             flushes_asked: queue.flushes_asked,
             is_closed: queue.is_closed,
+            place: queue.place.take(),
         };
         // The gap is behind everything that still waits.
         let is_at_gap = queue.records.is_empty();

@@ -169,6 +169,26 @@ fn the_story_is_told_to_its_end_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_story_of_a_slack_reply_is_the_one_that_the_documentation_shows() {
+    let home = Home::new();
+    let told = home.run(&["try", "--slack", "--once"]);
+    assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
+    let page = include_str!("../../docs/slack.md");
+    let (_, shown) = page.split_once("try --slack --once\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    let shown: Vec<&str> = shown.lines().collect();
+    let lines: Vec<&str> = told.out.lines().collect();
+    assert_eq!(lines.len(), shown.len(), "{}", told.out);
+    for (line, shown) in lines.iter().zip(shown) {
+        for piece in shown.split('…') {
+            assert!(line.contains(piece.trim_end()), "{line}: {piece}");
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(home.path("")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn after_the_story_the_printed_signature_is_the_one_of_the_second_comment() {
     let home = Home::new();
     let trying = home.start(&["try"]);

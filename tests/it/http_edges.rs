@@ -180,7 +180,7 @@ fn a_caller_that_only_stops_sending_counts_as_gone() {
 
 #[test]
 fn a_thousand_polls_are_held_at_once_and_answered() {
-    let gateway = TestGateway::start();
+    let mut gateway = TestGateway::start();
     let streams: Vec<_> = (0..1_000)
         .map(|number| {
             let call = gateway.fetch_call(&format!("i-{number}"), &json!({"wait": 25}));
@@ -191,7 +191,7 @@ fn a_thousand_polls_are_held_at_once_and_answered() {
         .collect();
     gateway.wait_for_held(1_000);
     gateway.get("/ready").assert(200);
-    gateway.ask_to_stop();
+    gateway.stop();
     for mut stream in streams {
         let answer = Reply::read(&mut stream).assert(200);
         assert_eq!(answer["deliveries"], json!([]));

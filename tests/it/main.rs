@@ -25,6 +25,7 @@ mod providers;
 mod queue_semantics;
 mod scenarios;
 mod slack_socket;
+mod supervision;
 mod support;
 mod views;
 mod walk;

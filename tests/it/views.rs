@@ -38,16 +38,23 @@ fn health_tells_how_the_parts_are() {
         .github("issue_comment", "guid", &comment_on(15, 1, "a"))
         .send()
         .assert(202);
-    let health = gateway.get("/health").assert(200);
+    let mut health = gateway.get("/health").assert(200);
+    let details = health.as_object_mut().unwrap().remove("ingressDetails");
+    let details = details.unwrap();
+    assert_eq!(details["slack-http"]["variable"], "NOT_SET_IN_THE_TESTS");
+    assert_eq!(details.as_object().unwrap().len(), 2);
     assert_eq!(
         health,
         json!({
             "ok": false,
             "version": env!("CARGO_PKG_VERSION"),
             "ingresses": {
+                "github-poll": "disabled",
                 "github-webhook": "up",
+                "jira-poll": "disabled",
                 "jira-webhook": "disabled",
                 "slack-http": "missing-secret",
+                "slack-socket": "disabled",
             },
             "slack": {"socket": "off"},
             "store": {"ok": true, "events": 1, "held": 0, "queues": {"laptop": 1}},

@@ -1,9 +1,10 @@
 //! `try`: one event goes through a gateway of its own, step by step, told as a story.
 //!
 //! The gateway is the real one on a scratch state root; everything is said to it over HTTP, as an
-//! instance and as GitHub would. Nothing outside the scratch directory is read or written.
+//! instance and as GitHub would; Slack is the fake of `devkit`. Nothing outside the scratch directory is read or written.
 
 mod onward;
+mod slack;
 mod story;
 
 use std::fs::Permissions;
@@ -25,6 +26,7 @@ use super::samples::github::{ISSUE_COMMENT, Scene};
 use super::samples::{moment, new_id};
 use super::send::{headers, new_delivery_id};
 use super::serving::Serving;
+use crate::app::Parts;
 use crate::config::{ConfigFingerprint, Environment, GatewayConfig, LoadedConfig, new_secret};
 use crate::domain::{Clock, WorkItemRef};
 use crate::providers::RepositoryPattern;
@@ -33,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   the-loop-gateway try          tell the story, then stay up and say how to go on
   the-loop-gateway try --once   tell the story and exit
+  the-loop-gateway try --slack  the same for a Slack reply, over a socket to a fake Slack
 
 Needs no configuration and leaves nothing behind: the state is in a temporary directory that is
 removed at the end.";
@@ -62,6 +65,9 @@ pub(super) struct Try {
     /// Exit when the story is told
     #[arg(long)]
     once: bool,
+    /// A reply in a Slack thread instead of a GitHub comment
+    #[arg(long)]
+    slack: bool,
 }
 
 /// A comment, ready to be posted.
@@ -119,7 +125,13 @@ impl Try {
             .permissions(Permissions::from_mode(OWNER_ONLY))
             .tempdir()
             .map_err(Failure::Scratch)?;
-        let told = Context::wait_for(self.tell(scratch.path(), context));
+        let told = Context::wait_for(async {
+            if self.slack {
+                slack::tell(self.once, scratch.path(), context).await
+            } else {
+                self.tell(scratch.path(), context).await
+            }
+        });
         // Removed whatever happened; the first thing that went wrong is what counts.
         let removed = scratch.close().map_err(Failure::Scratch);
         told.and(removed)
@@ -128,8 +140,8 @@ impl Try {
     async fn tell(&self, scratch: &Path, context: &Context) -> Result<(), Failure> {
         let secret = new_secret().map_err(Failure::NoRandomness)?;
         let secret = secret.expose().unwrap_or_default();
-        let mut story = Story::begin(context, scratch);
-        let serving = Serving::start(&scratch_config(scratch, secret))?;
+        let mut story = Story::begin(context, "one GitHub comment, from the webhook", scratch);
+        let serving = Serving::start(&scratch_config(scratch, secret), &Parts::default())?;
         let api = Api::new(serving.api().clone())?;
         story.started(api.base());
         match follow(&api, secret, &mut story, context).await {
@@ -149,8 +161,8 @@ impl Try {
 
 /// The configuration of the story: one repository, its webhook, a free port.
 fn scratch_config(scratch: &Path, secret: &str) -> LoadedConfig {
-    let mut config = GatewayConfig::rooted_at(&scratch.join("state"));
-    config.listen.address.port = 0;
+    let mut loaded = own_gateway(scratch);
+    let config = &mut loaded.config;
     config.github.webhook.enabled = true;
     config.declared.repositories.push(RepositoryPattern {
         host: "github.com".to_owned(),
@@ -158,8 +170,16 @@ fn scratch_config(scratch: &Path, secret: &str) -> LoadedConfig {
         repo: Some(REPO.to_owned()),
     });
     let name = config.github.webhook.secret_env.as_str();
+    loaded.environment = Environment::given([(name, secret)]);
+    loaded
+}
+
+/// A gateway on a scratch directory and a free port.
+fn own_gateway(scratch: &Path) -> LoadedConfig {
+    let mut config = GatewayConfig::rooted_at(&scratch.join("state"));
+    config.listen.address.port = 0;
     LoadedConfig {
-        environment: Environment::given([(name, secret)]),
+        environment: Environment::given([]),
         config,
         fingerprint: ConfigFingerprint::look(None, None),
         warnings: Vec::new(),

@@ -20,12 +20,12 @@ pub(super) struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn begin(context: &'a Context, scratch: &Path) -> Self {
+    pub(super) fn begin(context: &'a Context, about: &str, scratch: &Path) -> Self {
         let now = context.clock.instant();
         let place = scratch.display();
-        context.output.say(&format!(
-            "one GitHub comment, from the webhook to the commit; all state is in {place}"
-        ));
+        context
+            .output
+            .say(&format!("{about} to the commit; all state is in {place}"));
         Self {
             context,
             began: now,
@@ -100,12 +100,14 @@ impl<'a> Story<'a> {
         self.tell(all, "altogether");
     }
 
-    fn step(&mut self, sentence: &str) {
+    /// A step that took since the one before.
+    pub(super) fn step(&mut self, sentence: &str) {
         let now = self.context.clock.instant();
         self.tell(now.saturating_duration_since(self.step_began), sentence);
     }
 
-    fn tell(&mut self, took: Duration, sentence: &str) {
+    /// A step that took otherwise.
+    pub(super) fn tell(&mut self, took: Duration, sentence: &str) {
         let took = format!("{:.1} ms", took.as_secs_f64() * 1000.0);
         self.context.output.say(&format!("{took:>10}  {sentence}"));
         self.step_began = self.context.clock.instant();

@@ -45,6 +45,10 @@ pub(super) fn require(holds: bool, otherwise: impl Into<String>) -> Checked {
 }
 
 /// Goes on only when two things are the same.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the checks read as sentences"
+)]
 pub(super) fn same<T: PartialEq<U> + Debug, U: Debug>(what: &str, is: T, should: U) -> Checked {
     let holds = is == should;
     require(holds, format!("{what}: {is:?}, and should be {should:?}"))
@@ -135,8 +139,7 @@ impl Server {
 
     async fn send(
         &self,
-        method: Method,
-        url: String,
+        (method, url): (Method, String),
         headers: &[(&str, String)],
         body: Vec<u8>,
         wait: Duration,
@@ -214,7 +217,7 @@ impl Lab {
             | Value::Array(_)
             | Value::Object(_) => (vec![json], text),
         };
-        server.send(method, url, &headers, text, wait).await
+        server.send((method, url), &headers, text, wait).await
     }
 
     /// Posts something.
@@ -301,7 +304,7 @@ impl Lab {
         let answer = self
             .0
             .server
-            .send(Method::POST, url, &headers, body, Duration::ZERO);
+            .send((Method::POST, url), &headers, body, Duration::ZERO);
         answer.await?.success("a signed event").map(drop)
     }
 

@@ -135,7 +135,7 @@ fn stored_after(gateway: &TestGateway, id: i64) -> Vec<Stored> {
         })
     });
     for event in &mut events {
-        let keys = "SELECT value FROM events, json_each(events.dedup_keys) WHERE id = ?1";
+        let keys = "SELECT key FROM seen_keys WHERE event_id = ?1";
         event.keys = gateway
             .rows(keys, [event.id], |row| row.get(0))
             .into_iter()

@@ -73,7 +73,7 @@ impl TestGateway {
         let clock = Arc::new(MovedClock::default());
         let mut parts = parts(&clock);
         change_parts(&mut parts);
-        let running = run(config.clone(), parts.clone()).unwrap();
+        let running = run(loaded(config.clone()), parts.clone()).unwrap();
         Self {
             port: running.port,
             ingress_port: running.ingress_port,
@@ -93,7 +93,7 @@ impl TestGateway {
     /// Stops it and starts it again over the same files.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let running = run(self.config.clone(), self.parts.clone()).unwrap();
+        let running = run(loaded(self.config.clone()), self.parts.clone()).unwrap();
         self.port = running.port;
         self.ingress_port = running.ingress_port;
         self.http = running.http;
@@ -110,7 +110,7 @@ impl TestGateway {
 
     /// Tries to start a second gateway over the same files.
     pub(crate) fn second(&self) -> Option<StartError> {
-        run(self.config.clone(), self.parts.clone()).err()
+        run(loaded(self.config.clone()), self.parts.clone()).err()
     }
 
     /// Asks it to stop, without waiting.
@@ -313,6 +313,7 @@ impl TestGateway {
         let problems = verify(&connection, self.clock.now()).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
         assert!(!self.root().join("gateway.pid").try_exists().unwrap());
+        assert_holds_none_of(self.root(), &VARIABLES.map(|(_, secret)| secret));
     }
 }
 
@@ -328,20 +329,21 @@ impl Drop for TestGateway {
     }
 }
 
-struct Running {
-    port: u16,
+/// A gateway on a thread of its own.
+pub(crate) struct Running {
+    pub(crate) port: u16,
     ingress_port: u16,
     http: Data<HttpState>,
     live: LiveSettings,
-    stop: StopHandle,
-    thread: JoinHandle<Stopped>,
+    pub(crate) stop: StopHandle,
+    pub(crate) thread: JoinHandle<Stopped>,
 }
 
-fn run(config: GatewayConfig, parts: Parts) -> Result<Running, StartError> {
+/// Builds a gateway and lets it run.
+pub(crate) fn run(loaded: LoadedConfig, parts: Parts) -> Result<Running, StartError> {
     let (sender, receiver) = channel();
     let thread = std::thread::spawn(move || {
         actix_rt::System::new().block_on(async move {
-            let loaded = loaded(config);
             match Gateway::build(&loaded, &parts) {
                 Ok(gateway) => {
                     let ports = (gateway.port(), gateway.ingress_port());
@@ -380,12 +382,14 @@ fn loaded(config: GatewayConfig) -> LoadedConfig {
     }
 }
 
-fn parts(clock: &Arc<MovedClock>) -> Parts {
+/// Intervals and time limits for tests.
+pub(crate) fn parts(clock: &Arc<MovedClock>) -> Parts {
     Parts {
         clock: Arc::<MovedClock>::clone(clock),
         intervals: Intervals {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),
+            reload: Duration::from_millis(50),
         },
         timeouts: Timeouts {
             head: Duration::from_secs(2),
@@ -407,6 +411,25 @@ fn config_at(root: &Path) -> GatewayConfig {
     config.declared.jira_site = Some("acme.atlassian.net".to_owned());
     config.declared.jira_projects.insert("PROJ".to_owned());
     config
+}
+
+/// Fails when a file below a directory holds one of the secrets.
+#[track_caller]
+pub(crate) fn assert_holds_none_of(directory: &Path, secrets: &[&str]) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            assert_holds_none_of(&path, secrets);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        for secret in secrets {
+            let is_there = bytes
+                .windows(secret.len())
+                .any(|window| window == secret.as_bytes());
+            assert!(!is_there, "{} holds a secret", path.display());
+        }
+    }
 }
 
 /// Waits for a condition, looking again and again until a deadline.

@@ -9,6 +9,7 @@ pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod consumer;
 pub(crate) mod gateway;
+pub(crate) mod live;
 pub(crate) mod openapi;
 pub(crate) mod store;
 
