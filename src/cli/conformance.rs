@@ -44,6 +44,9 @@ pub(super) struct Conformance {
     /// Seconds that one check may wait for something to be due
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u32,
+    /// Check only the promises that hold this text
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    only: String,
     /// How to write the findings
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -96,6 +99,7 @@ impl Conformance {
             ingress,
             repository: self.repository.clone(),
             patience: Duration::from_secs(self.patience.into()),
+            only: self.only.clone(),
         })
     }
 }

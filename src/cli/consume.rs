@@ -208,10 +208,26 @@ impl Consume {
                 }
                 None => Secret::new(""),
             };
-            let target = Target::new(url, secret).or(Err(Failure::Url(url.clone())))?;
+            let target = Target::new(url, secret).or(Err(Failure::TargetUrl(url.clone())))?;
             targets.insert(provider, target);
         }
         Ok(targets)
+    }
+
+    fn page(
+        &self,
+        client: &Client,
+        url: GatewayUrl,
+        output: Output,
+    ) -> Result<Option<StatusPage>, Failure> {
+        let Some(address) = self.status_listen else {
+            return Ok(None);
+        };
+        let page = StatusPage::serve(address, client.clone(), url)
+            .map_err(|fault| Failure::StatusListen { address, fault })?;
+        let address = page.address();
+        output.note(&format!("status at http://{address}/api/v1/gateway"));
+        Ok(Some(page))
     }
 
     async fn live(
@@ -221,15 +237,13 @@ impl Consume {
         gone: Option<watch::Receiver<bool>>,
         output: Output,
     ) -> Result<(), Failure> {
-        let page = match self.status_listen {
-            Some(address) => {
-                let page = StatusPage::serve(address, client.clone(), url);
-                let page = page.map_err(|fault| Failure::StatusListen { address, fault })?;
-                let address = page.address();
-                output.note(&format!("status at http://{address}/api/v1/gateway"));
-                Some(page)
+        let page = match self.page(&client, url, output) {
+            Ok(page) => page,
+            Err(failure) => {
+                // It may have fetched already, and must not leave that in its hands.
+                client.stop().await;
+                return Err(failure);
             }
-            None => None,
         };
         let ended = until_ended(&client, gone, output).await;
         if let Some(page) = page {

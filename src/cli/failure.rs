@@ -34,6 +34,9 @@ pub(super) enum Failure {
     /// A URL cannot be used.
     #[error("{0:?} is no URL of a gateway; give it as http://host:port")]
     Url(String),
+    /// A URL cannot be forwarded to.
+    #[error("{0:?} is no URL to forward to; give it as http://host:port/path, without a query")]
+    TargetUrl(String),
     /// The gateway's port is only known to itself.
     #[error(
         "the config lets the system choose the port; name the address that `run` printed with --url"
@@ -165,6 +168,7 @@ impl Failure {
             | Self::Down(_)
             | Self::Rows(_)
             | Self::Url(_)
+            | Self::TargetUrl(_)
             | Self::PortUnknown
             | Self::NoStore(_)
             | Self::Unreadable { .. }

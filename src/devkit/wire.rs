@@ -51,12 +51,12 @@ pub enum Reply {
 }
 
 /// Answers requests.
-pub(super) type Answerer =
+pub type Answerer =
     Arc<dyn Fn(Received) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
 
 /// A server on a loopback port of its own.
 #[derive(Debug)]
-pub(super) struct Server {
+pub struct Server {
     address: SocketAddr,
     controls: mpsc::Sender<Control>,
 }
@@ -69,7 +69,10 @@ struct Control {
 
 impl Server {
     /// Starts to listen.
-    pub(super) fn start(answerer: Answerer) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When there is no port or no thread.
+    pub fn start(answerer: Answerer) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -83,12 +86,16 @@ impl Server {
     }
 
     /// Where it listens, or will again.
-    pub(super) const fn address(&self) -> SocketAddr {
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Goes away, with all open connections, or comes back; returns when that is done.
-    pub(super) fn set_up(&self, is_up: bool) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When its thread has ended, or somebody else took the port.
+    pub fn set_up(&self, is_up: bool) -> io::Result<()> {
         let (done, is_done) = std::sync::mpsc::sync_channel(1);
         let gone = || io::Error::other("the server has ended");
         (self.controls)
@@ -216,7 +223,8 @@ fn parse_head(head: &[u8]) -> Option<Received> {
 }
 
 /// An answer in full.
-pub(super) fn answer_bytes(
+#[must_use]
+pub fn answer_bytes(
     version: &str,
     status: u16,
     headers: &[(&str, &str)],

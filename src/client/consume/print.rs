@@ -1,20 +1,20 @@
 //! Writes each delivery as a line of JSON.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::io::Write;
-use std::sync::Arc;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::client::{Delivery, Handled, Handler};
 
-/// Writes to a stream; what is written counts as delivered.
+/// Writes to a stream; what is written counts as delivered. A reader who is slow holds up nothing
+/// but the deliveries.
 ///
 /// A line is the delivery as the gateway sends it, except that line breaks between the tokens of
 /// a payload become spaces.
 pub struct Print {
-    out: RefCell<Box<dyn Write + Send>>,
+    out: Arc<Mutex<Box<dyn Write + Send>>>,
     is_gone: watch::Sender<bool>,
 }
 
@@ -29,28 +29,33 @@ impl Print {
     #[must_use]
     pub fn new(out: Box<dyn Write + Send>) -> (Self, watch::Receiver<bool>) {
         let (is_gone, gone) = watch::channel(false);
-        let out = RefCell::new(out);
+        let out = Arc::new(Mutex::new(out));
         (Self { out, is_gone }, gone)
     }
+}
 
-    fn write(&self, delivery: &Delivery) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(delivery)?;
-        for byte in &mut line {
-            // Within a text they would be escaped.
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
+fn line(delivery: &Delivery) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(delivery)?;
+    for byte in &mut line {
+        // Within a text they would be escaped.
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
         }
-        line.push(b'\n');
-        let mut out = self.out.borrow_mut();
-        out.write_all(&line)?;
-        out.flush()
     }
+    line.push(b'\n');
+    Ok(line)
 }
 
 impl Handler for Print {
     async fn handle(&self, delivery: Arc<Delivery>) -> Handled {
-        match self.write(&delivery) {
+        let out = Arc::clone(&self.out);
+        let written = tokio::task::spawn_blocking(move || {
+            let line = line(&delivery)?;
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            out.write_all(&line)?;
+            out.flush()
+        });
+        match written.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(()) => Handled::delivered(),
             Err(error) => {
                 self.is_gone.send_replace(true);

@@ -19,6 +19,7 @@ fn findings(gateway: &TestGateway, secret: Option<&str>, patience: u64) -> Vec<F
         url: GatewayUrl::parse(&base).unwrap(),
         repository: "octo/repo".to_owned(),
         patience: Duration::from_secs(patience),
+        only: String::new(),
     };
     wait(run(options, |_| {})).unwrap()
 }
