@@ -45,7 +45,12 @@ pub(super) struct Conformance {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u32,
     /// Check only the promises that hold this text
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     only: String,
     /// How to write the findings
     #[arg(long, value_enum, default_value_t)]

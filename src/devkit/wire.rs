@@ -224,12 +224,7 @@ fn parse_head(head: &[u8]) -> Option<Received> {
 
 /// An answer in full.
 #[must_use]
-pub fn answer_bytes(
-    version: &str,
-    status: u16,
-    headers: &[(&str, &str)],
-    body: &[u8],
-) -> Vec<u8> {
+pub fn answer_bytes(version: &str, status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{version} {status} {}\r\n", phrase(status));
     for (name, value) in headers {
         bytes.push_str(&format!("{name}: {value}\r\n"));

@@ -55,7 +55,10 @@ impl Handler for Print {
             out.write_all(&line)?;
             out.flush()
         });
-        match written.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        match written
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+        {
             Ok(()) => Handled::delivered(),
             Err(error) => {
                 self.is_gone.send_replace(true);

@@ -86,7 +86,8 @@ fn a_damaged_store_is_refused_as_damaged() {
         let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
         file.set_len(length).unwrap();
     };
-    let damages: [(&str, &dyn Fn(&Path)); 4] = [
+    type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+    let damages: [Damage<'_>; 4] = [
         ("the first page", &|path| overwrite(path, 100, 4_096)),
         ("all but the header", &|path| {
             overwrite(path, 100, usize::MAX)
