@@ -1,6 +1,5 @@
 //! The instance's side against the production gateway: a provider's event on its whole way.
 
-mod broken;
 mod conformance;
 mod consume;
 mod python;
