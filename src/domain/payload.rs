@@ -1,9 +1,27 @@
 //! The provider's bytes, compressed once and never re-serialised.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::Read;
+
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
 
 /// Level 1: the ingest path pays for it, and higher levels gain little on JSON.
 const ZSTD_LEVEL: i32 = 1;
+
+/// A buffer that grew beyond this for one long text is not kept.
+const BUFFER_KEPT_MAX: usize = 256 * 1024;
+
+thread_local! {
+    /// Making a compressor costs as much as compressing a comment with it: one a thread, kept.
+    static COMPRESSOR: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+struct Kept {
+    compressor: Compressor<'static>,
+    /// As long as the worst case; what comes out of it is a third.
+    buffer: Vec<u8>,
+}
 
 /// A JSON text, zstd-compressed; what comes out is byte for byte what went in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,16 +42,18 @@ impl Payload {
     /// # Errors
     /// When the compressor fails, which for in-memory buffers means out of memory.
     pub fn compress(text: &[u8]) -> std::io::Result<Self> {
-        let mut encoder = zstd::Encoder::new(
-            Vec::with_capacity(text.len().div_ceil(3).saturating_add(64)),
-            ZSTD_LEVEL,
-        )?;
-        encoder.include_checksum(true)?;
-        encoder.set_pledged_src_size(u64::try_from(text.len()).ok())?;
-        encoder.write_all(text)?;
-        Ok(Self {
-            compressed: encoder.finish()?,
-            bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+        COMPRESSOR.with_borrow_mut(|slot| {
+            // Taken out, so that one that failed in the middle of a frame is not used again.
+            let mut kept = match slot.take() {
+                Some(kept) => kept,
+                None => Kept::new()?,
+            };
+            let compressed = kept.compress(text)?;
+            *slot = Some(kept);
+            Ok(Self {
+                compressed,
+                bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+            })
         })
     }
 
@@ -85,6 +105,29 @@ impl Payload {
         let mut out = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or_default());
         self.decompress_into(&mut out)?;
         Ok(out)
+    }
+}
+
+impl Kept {
+    fn new() -> std::io::Result<Self> {
+        let mut compressor = Compressor::new(ZSTD_LEVEL)?;
+        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        Ok(Self {
+            compressor,
+            buffer: Vec::new(),
+        })
+    }
+
+    fn compress(&mut self, text: &[u8]) -> std::io::Result<Vec<u8>> {
+        self.buffer.clear();
+        self.buffer
+            .reserve(zstd::zstd_safe::compress_bound(text.len()));
+        self.compressor.compress_to_buffer(text, &mut self.buffer)?;
+        let compressed = self.buffer.as_slice().to_vec();
+        if self.buffer.capacity() > BUFFER_KEPT_MAX {
+            self.buffer = Vec::new();
+        }
+        Ok(compressed)
     }
 }
 
