@@ -63,12 +63,15 @@ impl Write for Append {
     type Reply = Appended;
 
     fn apply(self, tx: &mut Tx<'_>) -> Result<Appended, StoreError> {
-        let arrival = *self.arrival;
-        registrations::learn(tx, &arrival.learns)?;
-        match find_seen(tx, &arrival)? {
-            Some(seen) => repeat(tx, &arrival, seen),
-            None => store_new(tx, &arrival),
-        }
+        append(tx, &self.arrival)
+    }
+
+    fn apply_repeatably(&self, tx: &mut Tx<'_>) -> Option<Result<Appended, StoreError>> {
+        Some(append(tx, &self.arrival))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
     }
 
     fn payload_bytes(&self) -> usize {
@@ -77,6 +80,14 @@ impl Write for Append {
 
     fn caller(&self) -> CallerToken {
         self.caller.clone()
+    }
+}
+
+fn append(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<Appended, StoreError> {
+    registrations::learn(tx, &arrival.learns)?;
+    match find_seen(tx, arrival)? {
+        Some(seen) => repeat(tx, arrival, seen),
+        None => store_new(tx, arrival),
     }
 }
 

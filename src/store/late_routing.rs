@@ -414,14 +414,18 @@ fn any_pending(tx: &Tx<'_>, scopes: &[Scope], event: EventId) -> Result<bool, St
     Ok(false)
 }
 
-/// True while any late routing is unfinished.
+/// True while any late routing is unfinished. Every append asks, so a batch looks once.
 pub(super) fn has_pending(tx: &Tx<'_>) -> Result<bool, StoreError> {
+    if let Some(known) = tx.pending_known.get() {
+        return Ok(known);
+    }
     let found = tx.first(
         "SELECT 1 FROM pending_routings LIMIT 1",
         [],
         |_| Ok(()),
         "read pending routings",
     )?;
+    tx.pending_known.set(Some(found.is_some()));
     Ok(found.is_some())
 }
 
@@ -433,6 +437,7 @@ fn note_pending(tx: &Tx<'_>, scope: &Scope, after: EventId) -> Result<(), StoreE
         params![scope.kind(), scope.key(), after.0, tx.now.0],
         "note a pending routing",
     )?;
+    tx.pending_known.set(Some(true));
     Ok(())
 }
 
@@ -442,5 +447,6 @@ fn forget_pending(tx: &Tx<'_>, scope: &Scope) -> Result<(), StoreError> {
         params![scope.kind(), scope.key()],
         "end a pending routing",
     )?;
+    tx.pending_known.set(None);
     Ok(())
 }

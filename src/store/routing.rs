@@ -270,22 +270,7 @@ pub(super) fn insert_delivery(
     } else {
         event.subject_key.clone()
     };
-    let lane_id: i64 = tx
-        .first(
-            "INSERT INTO lanes (instance_id, lane_key, state, head_event_id, head_due_at_ms)
-             VALUES (?1, ?2, 0, ?3, 0)
-             ON CONFLICT (instance_id, lane_key) DO UPDATE SET
-                 state = CASE WHEN state = 1 AND excluded.head_event_id < head_event_id
-                              THEN 0 ELSE state END,
-                 head_due_at_ms = CASE WHEN excluded.head_event_id < head_event_id
-                                       THEN 0 ELSE head_due_at_ms END,
-                 head_event_id = min(head_event_id, excluded.head_event_id)
-             RETURNING id",
-            params![consumer.instance_id, lane_key, event.id.0],
-            |row| row.get(0),
-            "open a lane",
-        )?
-        .ok_or_else(|| StoreError::Corrupt("a lane without a number".to_owned()))?;
+    let lane_id = lane_for(tx, consumer.instance_id, &lane_key, event.id)?;
     tx.execute(
         "INSERT INTO deliveries (instance_id, event_id, lane_id, routed_at_ms, redrive_of, why)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -303,4 +288,41 @@ pub(super) fn insert_delivery(
     tx.effects.add_backlog(consumer.instance_id, 1);
     tx.effects.wakes.insert(consumer.name.clone());
     Ok(seq)
+}
+
+/// The lane of a new delivery: nothing of it changes when the event is behind its head.
+fn lane_for(
+    tx: &Tx<'_>,
+    instance_id: i64,
+    lane_key: &str,
+    event: EventId,
+) -> Result<i64, StoreError> {
+    let lane = tx.first(
+        "SELECT id, head_event_id FROM lanes WHERE lane_key = ?1 AND instance_id = ?2",
+        params![lane_key, instance_id],
+        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
+        "look for a lane",
+    )?;
+    match lane {
+        Some((id, head)) if head <= event.0 => Ok(id),
+        Some((id, _)) => {
+            tx.execute(
+                "UPDATE lanes SET head_event_id = ?2, head_due_at_ms = 0,
+                     state = CASE WHEN state = 1 THEN 0 ELSE state END
+                 WHERE id = ?1",
+                params![id, event.0],
+                "put a delivery at the head of a lane",
+            )?;
+            Ok(id)
+        }
+        None => {
+            tx.execute(
+                "INSERT INTO lanes (instance_id, lane_key, state, head_event_id, head_due_at_ms)
+                 VALUES (?1, ?2, 0, ?3, 0)",
+                params![instance_id, lane_key, event.0],
+                "open a lane",
+            )?;
+            Ok(tx.connection.last_insert_rowid())
+        }
+    }
 }

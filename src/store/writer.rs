@@ -1,5 +1,6 @@
 //! One batch, one transaction, one fsync.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +27,21 @@ pub trait Write: Send + 'static {
     /// with it when the database has rolled back by itself.
     fn apply(self, tx: &mut Tx<'_>) -> Result<Self::Reply, StoreError>;
 
+    /// Makes the change and keeps what it was made from, so that it can be made again; `None` for
+    /// a write that cannot. Writes that can share a savepoint with their neighbours of the kind,
+    /// which saves the copies of pages that each savepoint takes.
+    ///
+    /// # Errors
+    /// As [`Write::apply`].
+    fn apply_repeatably(&self, _: &mut Tx<'_>) -> Option<Result<Self::Reply, StoreError>> {
+        None
+    }
+
+    /// True when [`Write::apply_repeatably`] is there.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+
     /// How much it adds to the batch, for the bound on a batch's bytes.
     fn payload_bytes(&self) -> usize {
         0
@@ -50,6 +66,8 @@ pub struct Tx<'w> {
     pub settings: &'w Settings,
     /// What happens once the batch is durable.
     pub effects: &'w mut Effects,
+    /// Whether any late routing is unfinished, as far as this batch knows.
+    pub(super) pending_known: &'w Cell<Option<bool>>,
 }
 
 impl Tx<'_> {
@@ -129,6 +147,12 @@ impl Effects {
     }
 }
 
+/// What the writes of one batch share.
+struct BatchState {
+    now: Timestamp,
+    pending_known: Cell<Option<bool>>,
+}
+
 /// A write with its caller, of whatever kind.
 pub trait PendingWrite: Send {
     /// Applies it within the open savepoint and keeps the result for [`PendingWrite::settle`].
@@ -136,6 +160,9 @@ pub trait PendingWrite: Send {
     /// # Errors
     /// As [`Write::apply`]; the error itself is kept for the caller, this tells its kind.
     fn apply(&mut self, tx: &mut Tx<'_>) -> Applied;
+
+    /// True when it can be applied again after a roll-back.
+    fn is_repeatable(&self) -> bool;
 
     /// Tells the caller: its own result when `committed`, else why the batch failed.
     fn settle(self: Box<Self>, committed: Result<(), &str>);
@@ -149,6 +176,8 @@ pub trait PendingWrite: Send {
 pub enum Applied {
     /// Made: release its savepoint.
     Made,
+    /// Not begun, as its caller is gone: there is nothing to roll back.
+    Skipped,
     /// Not made: roll its savepoint back.
     Undone,
 }
@@ -183,10 +212,20 @@ where
     F: FnOnce(Result<W::Reply, StoreError>) + Send + 'static,
 {
     fn apply(&mut self, tx: &mut Tx<'_>) -> Applied {
-        let result = match self.write.take() {
-            Some(_) if self.caller.is_gone() => Err(StoreError::CallerGone),
-            Some(write) => write.apply(tx),
-            None => Err(StoreError::Aborted("applied twice".to_owned())),
+        if self.caller.is_gone() {
+            self.result = Some(Err(StoreError::CallerGone));
+            return Applied::Skipped;
+        }
+        let repeatably = self
+            .write
+            .as_ref()
+            .and_then(|write| write.apply_repeatably(tx));
+        let result = match repeatably {
+            Some(result) => result,
+            None => match self.write.take() {
+                Some(write) => write.apply(tx),
+                None => Err(StoreError::Aborted("applied twice".to_owned())),
+            },
         };
         let applied = if result.is_ok() {
             Applied::Made
@@ -195,6 +234,10 @@ where
         };
         self.result = Some(result);
         applied
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.write.as_ref().is_some_and(Write::is_repeatable)
     }
 
     fn settle(self: Box<Self>, committed: Result<(), &str>) {
@@ -327,29 +370,87 @@ impl Writer {
         if now < self.last_now {
             clock_repair::run(&self.connection, now, &self.settings)?;
         }
-        for write in batch {
-            self.run("SAVEPOINT one", "begin a write")?;
-            let mut effects = Effects::default();
-            let mut tx = Tx {
-                connection: &self.connection,
-                now,
-                clock: &*self.clock,
-                settings: &self.settings,
-                effects: &mut effects,
-            };
-            match write.apply(&mut tx) {
-                Applied::Made => total.absorb(effects),
-                Applied::Undone => self.run("ROLLBACK TO one", "undo a write")?,
+        let batch_of = BatchState {
+            now,
+            pending_known: Cell::new(None),
+        };
+        if let [alone] = batch {
+            // Undone as a whole, if at all.
+            if self.apply(&mut **alone, &batch_of, &mut total)? == Applied::Undone {
+                self.run("ROLLBACK", "undo a write")?;
+                // A repair of the clock is undone with it: the next batch looks again.
+                return Ok(Effects::default());
             }
-            if self.connection.is_autocommit() {
-                return Err(StoreError::Aborted("the database rolled back".to_owned()));
+        } else {
+            for group in batch.chunk_by_mut(|one, next| one.is_repeatable() && next.is_repeatable())
+            {
+                self.apply_group(group, &batch_of, &mut total)?;
             }
-            self.run("RELEASE one", "end a write")?;
         }
         self.write_counters(&total)?;
         self.run("COMMIT", "commit")?;
         self.last_now = now;
         Ok(total)
+    }
+
+    /// Applies neighbours in one savepoint; when one of them fails, each in one of its own.
+    fn apply_group(
+        &self,
+        group: &mut [Box<dyn PendingWrite>],
+        state: &BatchState,
+        total: &mut Effects,
+    ) -> Result<(), StoreError> {
+        if group.len() > 1 {
+            let mut effects = Effects::default();
+            self.run("SAVEPOINT several", "begin writes")?;
+            let mut is_made = true;
+            for write in &mut *group {
+                is_made = self.apply(&mut **write, state, &mut effects)? != Applied::Undone;
+                if !is_made {
+                    self.run("ROLLBACK TO several", "undo writes")?;
+                    state.pending_known.set(None);
+                    break;
+                }
+            }
+            self.run("RELEASE several", "end writes")?;
+            if is_made {
+                total.absorb(effects);
+                return Ok(());
+            }
+        }
+        for write in group {
+            let mut effects = Effects::default();
+            self.run("SAVEPOINT one", "begin a write")?;
+            match self.apply(&mut **write, state, &mut effects)? {
+                Applied::Made | Applied::Skipped => total.absorb(effects),
+                Applied::Undone => {
+                    self.run("ROLLBACK TO one", "undo a write")?;
+                    state.pending_known.set(None);
+                }
+            }
+            self.run("RELEASE one", "end a write")?;
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        write: &mut dyn PendingWrite,
+        state: &BatchState,
+        effects: &mut Effects,
+    ) -> Result<Applied, StoreError> {
+        let applied = write.apply(&mut Tx {
+            connection: &self.connection,
+            now: state.now,
+            clock: &*self.clock,
+            settings: &self.settings,
+            effects,
+            pending_known: &state.pending_known,
+        });
+        if self.connection.is_autocommit() {
+            return Err(StoreError::Aborted("the database rolled back".to_owned()));
+        }
+        Ok(applied)
     }
 
     fn write_counters(&self, effects: &Effects) -> Result<(), StoreError> {
