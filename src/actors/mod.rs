@@ -1,8 +1,10 @@
 //! The actors: who runs where, who may send what to whom.
 
+mod checkpointer;
 mod config_watch;
 mod housekeeping;
 mod ingress_board;
+mod later;
 mod liveness;
 pub mod messages;
 pub mod poller;

@@ -9,13 +9,13 @@
 //! Invariant: nobody is answered, no record written and nobody woken before the COMMIT.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use actix::{
-    Actor, AsyncContext, Context, Handler, Message, MessageResult, Recipient, ResponseFuture,
-};
-use tokio::sync::oneshot;
+use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, Recipient};
 
+use super::checkpointer::{Checkpointer, FinishCheckpoint};
+use super::later::Later;
 use super::liveness::Alive;
 use super::messages::{
     BatchEnd, Checkpoint, Close, DeliveriesRouted, GiveBackPages, Observe, ReplaceSettings,
@@ -56,6 +56,7 @@ pub struct StoreParts {
 pub struct StoreActor {
     /// Gone once the store is closed.
     writer: Option<Writer>,
+    checkpointer: Option<Checkpointer>,
     clock: Arc<dyn Clock>,
     log: EventLog,
     health: StoreHealth,
@@ -112,6 +113,7 @@ impl StoreActor {
     pub fn new(parts: StoreParts) -> Self {
         Self {
             writer: Some(parts.writer),
+            checkpointer: None,
             clock: parts.clock,
             log: parts.log,
             health: parts.health,
@@ -131,16 +133,15 @@ impl StoreActor {
         &mut self,
         write: W,
         ctx: &mut Context<Self>,
-    ) -> oneshot::Receiver<Result<W::Reply, StoreError>> {
-        let (sender, receiver) = oneshot::channel();
+    ) -> Later<Result<W::Reply, StoreError>> {
+        let (later, answering) = Later::new();
         let fault = self.fault.clone();
         let write = pending(write, move |result| {
             fault.note(&result);
-            // A caller that left is answered to nobody.
-            drop(sender.send(result));
+            answering.answer(result);
         });
         self.push(write, ctx);
-        receiver
+        later
     }
 
     fn push(&mut self, write: Box<dyn PendingWrite>, ctx: &mut Context<Self>) {
@@ -173,6 +174,9 @@ impl StoreActor {
         let routing_is_left = self.note_routing(is_committed, &report.effects);
         let fault = self.fault.take();
         self.note_health(failure.or(fault), report.effects.is_proven);
+        if let (true, Some(checkpointer)) = (is_committed, &mut self.checkpointer) {
+            checkpointer.count(report.writes);
+        }
         self.make_known(report.effects);
         if routing_is_left {
             self.route_on(ctx);
@@ -259,8 +263,20 @@ impl StoreActor {
         }
     }
 
+    fn start_checkpointer(&mut self, ctx: &Context<Self>) {
+        let connection = self.writer.as_ref().map(Writer::connection);
+        let path = connection.and_then(|connection| connection.path());
+        if let (Some(connection), Some(path)) = (connection, path) {
+            self.checkpointer = Checkpointer::start(Path::new(path), ctx.address().downgrade());
+            if self.checkpointer.is_some() && store::expect_checkpoints(connection).is_err() {
+                tracing::warn!("checkpoints run on the writer's thread too");
+            }
+        }
+    }
+
     fn close(&mut self, ctx: &mut Context<Self>) -> Result<Checkpointed, StoreError> {
         self.commit(BatchEnd::Shutdown, ctx);
+        self.checkpointer = None;
         let writer = self.writer.take().ok_or_else(closed)?;
         store::checkpoint(writer.connection(), CheckpointMode::Truncate)
     }
@@ -281,6 +297,7 @@ impl Actor for StoreActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX_MAX);
+        self.start_checkpointer(ctx);
         self.route_on(ctx);
     }
 }
@@ -302,11 +319,10 @@ impl Handler<Flush> for StoreActor {
 }
 
 impl<W: Write> Handler<Submit<W>> for StoreActor {
-    type Result = ResponseFuture<Result<W::Reply, StoreError>>;
+    type Result = Later<Result<W::Reply, StoreError>>;
 
     fn handle(&mut self, Submit(write): Submit<W>, ctx: &mut Self::Context) -> Self::Result {
-        let answer = self.submit(write, ctx);
-        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(closed())) })
+        self.submit(write, ctx)
     }
 }
 
@@ -334,6 +350,17 @@ impl Handler<Checkpoint> for StoreActor {
     fn handle(&mut self, _: Checkpoint, _: &mut Self::Context) -> Self::Result {
         let writer = self.writer.as_ref().ok_or_else(closed)?;
         store::checkpoint(writer.connection(), CheckpointMode::Passive)
+    }
+}
+
+impl Handler<FinishCheckpoint> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, _: FinishCheckpoint, _: &mut Self::Context) {
+        let Some(writer) = &self.writer else { return };
+        if let Err(error) = store::checkpoint(writer.connection(), CheckpointMode::Passive) {
+            tracing::debug!(%error, "a checkpoint failed");
+        }
     }
 }
 

@@ -265,3 +265,60 @@ impl Write for CountDeliveries {
         Ok(tx.connection.query_row(sql, [], |row| row.get(0)).unwrap())
     }
 }
+
+#[actix::test]
+async fn an_append_that_fails_among_others_fails_alone() {
+    let parts = start(|writer| {
+        claim(writer, "laptop", 1);
+        claim(writer, "laptop", 2);
+        // Unreadable: what is routed to it cannot be.
+        let broken = "INSERT INTO instances (name, created_at_ms) VALUES ('not a name', 0);
+                      INSERT INTO claims (subject_key, instance_id, role, subject, claimed_at_ms)
+                      SELECT 'loop-github-octo-repo-9', id, 'driver', '', 0
+                      FROM instances WHERE name = 'not a name'";
+        writer.connection().execute_batch(broken).unwrap();
+    });
+    let burst = [(1, "a"), (9, "b"), (2, "c"), (9, "d"), (1, "e")];
+    let burst = burst.map(|(number, key)| parts.store.send(append(number, key)));
+    let answers: Vec<_> = join_all(burst)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let is_stored: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(is_stored, [true, false, true, false, true]);
+    // The batch was tried as a whole first: nothing of that is left.
+    let mut fetch = fetch_with(1);
+    fetch.commit.clear();
+    let fetched = parts.store.send(Submit(fetch)).await.unwrap().unwrap();
+    assert_eq!(fetched.deliveries.len(), 3);
+    let counts = parts.store.send(Submit(CountDeliveries)).await;
+    assert_eq!(counts.unwrap().unwrap(), 3);
+}
+
+#[actix::test]
+async fn a_busy_store_is_checkpointed_beside_the_writer() {
+    let parts = start(|_| {});
+    let database = parts.directory.path().join("gateway.db");
+    let before = std::fs::metadata(&database).unwrap().len();
+    let grown = async {
+        // Fewer pages than the writer would checkpoint by itself at.
+        for round in 0..8 {
+            let burst = (1..=256).map(|number| {
+                let key = format!("{round}-{number}");
+                parts.store.send(append(number, &key))
+            });
+            for answer in join_all(burst).await {
+                answer.unwrap().unwrap();
+            }
+        }
+        while std::fs::metadata(&database).unwrap().len() < before + 64 * 1024 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), grown)
+        .await
+        .unwrap();
+    let closed = parts.store.send(Close).await.unwrap().unwrap();
+    assert!(!closed.is_held_up, "{closed:?}");
+}

@@ -9,13 +9,15 @@ use std::time::Duration;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::OpenError;
+use super::error::{Doing, OpenError, StoreError};
 use super::migrations;
 
 /// A WAL reset in older versions can lose committed writes.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// Four times the largest batch, so that a burst does not checkpoint within itself.
 const WAL_PAGES_CHECKPOINT: u32 = 4_000;
+/// The same where another connection checkpoints: far beyond what it leaves.
+const WAL_PAGES_CHECKPOINT_LATE: u32 = 12_000;
 /// The WAL file is cut to this after a checkpoint, so that one burst does not keep the disk.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 /// The writer's page cache; negative says KiB to SQLite. Filled only as far as it is used.
@@ -58,6 +60,35 @@ pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
 )]
 fn open(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Opens a connection that moves the write-ahead log of a file and changes nothing else; the file
+/// must exist.
+///
+/// # Errors
+/// When no connection can be made.
+pub fn open_checkpointer(path: &Path) -> Result<Connection, OpenError> {
+    open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .and_then(|connection| {
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            // Opens the log, so that trouble with it shows now.
+            connection.query_row("SELECT value FROM counters LIMIT 1", [], |_| Ok(()))?;
+            Ok(connection)
+        })
+        .map_err(|source| OpenError::of(&path.display().to_string(), source))
+}
+
+/// Lets the log of the writing connection grow longer, as another connection checkpoints it; at
+/// that length a COMMIT still does.
+///
+/// # Errors
+/// When the database refuses.
+pub fn expect_checkpoints(writer: &Connection) -> Result<(), StoreError> {
+    writer
+        .pragma_update(None, "wal_autocheckpoint", WAL_PAGES_CHECKPOINT_LATE)
+        .doing("set the length of the log")
 }
 
 /// Opens a query-only connection to a file that no gateway has open, or has; the file must exist.

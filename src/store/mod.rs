@@ -38,7 +38,10 @@ pub mod views;
 mod writer;
 
 pub use append::{Append, Appended};
-pub use connection::{ReadConnection, ReadPool, open_reader, open_readers, open_writer};
+pub use connection::{
+    ReadConnection, ReadPool, expect_checkpoints, open_checkpointer, open_reader, open_readers,
+    open_writer,
+};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
