@@ -42,7 +42,10 @@ fn main() {
         api.claim("bench", number);
     }
     let mut next_id = 1;
-    println!("\nsize      without store      stored     ratio   p50 ms   p99 ms");
+    println!(
+        "\n            without store          stored                     \
+         \nsize       rate/s   cpu us   rate/s   cpu us   ratio   p50 ms   p99 ms   writes/batch"
+    );
     for bytes in [4 * 1024, 13 * 1024] {
         ingest(&gateway, ceiling, bytes, &mut next_id);
     }
@@ -91,39 +94,72 @@ fn free_port() -> u16 {
     socket.local_addr().expect("an address").port()
 }
 
-fn requests(host: &str, count: u64, bytes: usize, next_id: &mut u64) -> Vec<Vec<u8>> {
+type Request = fn(&str, u64, u64, usize) -> Vec<u8>;
+
+fn requests(
+    request: Request,
+    host: &str,
+    count: u64,
+    bytes: usize,
+    next_id: &mut u64,
+) -> Vec<Vec<u8>> {
     let first = *next_id;
     *next_id += count;
     (first..first + count)
-        .map(|id| payloads::request(host, id, id % SUBJECTS + 1, bytes))
+        .map(|id| request(host, id, id % SUBJECTS + 1, bytes))
         .collect()
 }
 
 fn ingest(gateway: &Running, ceiling: std::net::SocketAddr, bytes: usize, next_id: &mut u64) {
     let host = gateway.address.to_string();
     // In turn, so that a machine that slows down slows both.
+    let before = gateway.batches();
     let mut pairs = Vec::new();
     for _ in 0..3 {
-        let batch = requests(&host, EVENTS / 3, bytes, next_id);
+        let batch = requests(payloads::request, &host, EVENTS / 3, bytes, next_id);
         let without = load::run(ceiling, batch.clone(), CONNECTIONS);
+        let unstored = requests(
+            payloads::unstored_request,
+            &host,
+            EVENTS / 3,
+            bytes,
+            next_id,
+        );
+        let dropped = load::run(gateway.address, unstored, CONNECTIONS);
         let stored = load::run(gateway.address, batch, CONNECTIONS);
-        pairs.push((without, stored));
+        pairs.push((without, stored, dropped));
     }
     pairs.sort_by(|one, other| (one.1.rate / one.0.rate).total_cmp(&(other.1.rate / other.0.rate)));
-    let (without, stored) = &pairs[1];
+    let (without, stored, dropped) = &pairs[1];
+    let after = gateway.batches();
     println!(
-        "{:>4} KiB  {:>10.0}/s  {:>10.0}/s   {:>6.2}   {:>6.2}   {:>6.2}",
+        "{:>4} KiB  {:>8.0}  {:>7.0}  {:>7.0}  {:>7.0}  {:>6.2}  {:>7.2}  {:>7.2}  {:>8.1}",
         bytes / 1024,
         without.rate,
+        without.cpu_us,
         stored.rate,
+        stored.cpu_us,
         stored.rate / without.rate,
         stored.latency.ms(0.5),
         stored.latency.ms(0.99),
+        (after.1 - before.1) / (after.0 - before.0),
+    );
+    println!(
+        "        the same server, a kind that it reads and does not store: {:.0}/s, {:.0} us; ratio {:.2}",
+        dropped.rate,
+        dropped.cpu_us,
+        stored.rate / dropped.rate,
     );
 }
 
 fn lone_connection(gateway: &Running, disk: &Samples, next_id: &mut u64) {
-    let batch = requests(&gateway.address.to_string(), 1_000, 4 * 1024, next_id);
+    let batch = requests(
+        payloads::request,
+        &gateway.address.to_string(),
+        1_000,
+        4 * 1024,
+        next_id,
+    );
     let lone = load::run(gateway.address, batch, 1).latency;
     println!(
         "\none connection: ack p50 {:.3} ms; bound 1.5 × fdatasync + 0.3 ms = {:.3} ms",
@@ -157,15 +193,16 @@ fn held_poll(gateway: &Running, disk: &Samples, next_id: &mut u64) {
     let requests: Vec<_> = (0..POLLS)
         .map(|_| {
             *next_id += 1;
-            vec![payloads::request(&host, *next_id, 1_000, 4 * 1024)]
+            payloads::request(&host, *next_id, 1_000, 4 * 1024)
         })
         .collect();
+    let mut sender = load::Lone::new(address);
     for request in requests {
         is_ready.recv().expect("a poller");
         // The poll commits the last delivery and is parked: give it the time of a few syncs.
         std::thread::park_timeout(Duration::from_millis(15));
         began_sender.send(Instant::now()).expect("a poller");
-        load::run(gateway.address, request, 1);
+        sender.send(&request);
     }
     let samples = Samples::new(poller.join().expect("a poller"));
     let bound = 2.0 * disk.ms(0.5) + 1.0;

@@ -21,8 +21,10 @@ use std::time::Instant;
 use the_loop_gateway::domain::*;
 use the_loop_gateway::store::{Append, Settings, Writer, open_writer, pending};
 
+/// Events of each size, unless the environment says otherwise (fewer for a profiler).
 const EVENTS: u64 = 20_000;
-const BATCH: usize = 64;
+/// About what a batch holds when 64 connections send as fast as they can.
+const BATCH: usize = 32;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -32,16 +34,18 @@ fn main() {
         disk.ms(0.5),
         disk.ms(0.99)
     );
+    let events = std::env::var("BENCH_EVENTS").ok();
+    let events = events.map_or(EVENTS, |events| events.parse().expect("a number"));
     for bytes in [4 * 1024, 13 * 1024] {
-        let rate = append(&folder.path().join(format!("{bytes}.db")), bytes);
+        let rate = append(&folder.path().join(format!("{bytes}.db")), bytes, events);
         println!("append {bytes} B in batches of {BATCH}: {rate:.0} events/s");
     }
 }
 
-fn append(path: &std::path::Path, bytes: usize) -> f64 {
+fn append(path: &std::path::Path, bytes: usize, events: u64) -> f64 {
     let connection = open_writer(path).expect("a store");
     let mut writer = Writer::new(connection, Settings::default(), Arc::new(SystemClock));
-    let arrivals: Vec<Arrival> = (0..EVENTS).map(|id| arrival(id, bytes)).collect();
+    let arrivals: Vec<Arrival> = (0..events).map(|id| arrival(id, bytes)).collect();
     let began = Instant::now();
     let mut arrivals = arrivals.into_iter();
     loop {
@@ -57,7 +61,7 @@ fn append(path: &std::path::Path, bytes: usize) -> f64 {
             })
             .collect();
         if batch.is_empty() {
-            return EVENTS as f64 / began.elapsed().as_secs_f64();
+            return events as f64 / began.elapsed().as_secs_f64();
         }
         let report = writer.commit_batch(batch);
         assert!(report.failure.is_none(), "{:?}", report.failure);

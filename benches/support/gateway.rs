@@ -55,6 +55,20 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Batches and writes that the store has committed so far.
+    pub(crate) fn batches(&self) -> (f64, f64) {
+        let text = super::api::get(self.address, "/metrics");
+        let sum = |name: &str| {
+            text.lines()
+                .filter(|line| !line.starts_with('#') && line.contains(name))
+                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+                .sum()
+        };
+        (sum("store_batches_total"), sum("store_writes_total"))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.stop("measured");

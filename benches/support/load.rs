@@ -17,6 +17,8 @@ pub(crate) struct Outcome {
     pub(crate) rate: f64,
     /// From the first byte sent to the last byte of the answer.
     pub(crate) latency: Samples,
+    /// Processor time of a request, both sides, in microseconds.
+    pub(crate) cpu_us: f64,
 }
 
 /// Sends every request once over `connections` connections, on a thread of its own.
@@ -38,7 +40,7 @@ pub(crate) fn run(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usiz
 async fn drive(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usize) -> Outcome {
     let requests = Arc::new(requests);
     let next = Arc::new(AtomicUsize::new(0));
-    let began = Instant::now();
+    let (began, cpu) = (Instant::now(), super::cpu_seconds());
     let tasks: Vec<_> = (0..connections)
         .map(|_| tokio::spawn(connection(address, requests.clone(), next.clone())))
         .collect();
@@ -46,9 +48,11 @@ async fn drive(address: SocketAddr, requests: Vec<Vec<u8>>, connections: usize) 
     for task in tasks {
         samples.extend(task.await.expect("a connection to finish"));
     }
-    let rate = samples.len() as f64 / began.elapsed().as_secs_f64();
+    let count = samples.len() as f64;
+    let rate = count / began.elapsed().as_secs_f64();
     Outcome {
         rate,
+        cpu_us: (super::cpu_seconds() - cpu) * 1e6 / count,
         latency: Samples::new(samples),
     }
 }
@@ -69,6 +73,35 @@ async fn connection(
         samples.push(began.elapsed());
     }
     samples
+}
+
+/// One kept-alive connection for a request now and then.
+pub(crate) struct Lone {
+    runtime: tokio::runtime::Runtime,
+    stream: TcpStream,
+}
+
+impl Lone {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let stream = runtime
+            .block_on(TcpStream::connect(address))
+            .expect("a listener");
+        stream.set_nodelay(true).expect("a socket");
+        Self { runtime, stream }
+    }
+
+    /// Sends a request and reads its answer.
+    pub(crate) fn send(&mut self, request: &[u8]) {
+        let stream = &mut self.stream;
+        self.runtime.block_on(async {
+            stream.write_all(request).await.expect("to send");
+            read_answer(stream, &mut vec![0; 16 * 1024]).await;
+        });
+    }
 }
 
 /// Reads one answer with a `Content-Length`.

@@ -66,3 +66,17 @@ pub(crate) fn resident_mb(pid: u32) -> f64 {
         .and_then(|kib| kib.parse::<f64>().ok());
     kib.unwrap_or(f64::NAN) / 1024.0
 }
+
+/// Processor time of this process so far, in seconds; its resolution is a hundredth.
+pub(crate) fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, which may hold spaces, ends with the last parenthesis; then utime is the 12th.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: f64 = fields
+        .split_ascii_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum();
+    ticks / 100.0
+}
