@@ -64,7 +64,7 @@ pub(super) struct Events {
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     until: Option<Moment>,
     /// At most so many
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Go on with what is stored from now on
     #[arg(long, conflicts_with = "until")]

@@ -66,16 +66,20 @@ impl Release {
             Format::Json => serde_json::to_string_pretty(&answer).map_err(Failure::Rows)?,
             Format::Table => {
                 let released: Released = serde_json::from_value(answer).map_err(Failure::Rows)?;
-                released.told(&self.instance)
+                released.told(self)
             }
         };
         context.output.data(&shown)
     }
 
+    const fn takes_claims(&self) -> bool {
+        self.claims || self.claim.is_some()
+    }
+
     fn body(&self) -> Result<Value, Failure> {
         let what = [
             (self.lease, "lease"),
-            (self.claims || self.claim.is_some(), "claims"),
+            (self.takes_claims(), "claims"),
             (self.actors, "actors"),
         ];
         let what: Vec<&str> = what
@@ -95,37 +99,59 @@ impl Release {
 }
 
 impl Released {
-    fn told(&self, instance: &InstanceName) -> String {
+    /// In words, of what was asked for.
+    fn told(&self, asked: &Release) -> String {
         let would = if self.dry_run { "would be " } else { "" };
         let lease = if self.lease {
             "its lease"
         } else {
             "no live lease"
         };
-        format!(
-            "{would}taken from {instance}: {}, {}, {lease}",
-            count(self.claims, "claim", "claims"),
-            count(self.actors, "actor", "actors")
-        )
+        let parts = [
+            (asked.takes_claims(), count(self.claims, "claim", "claims")),
+            (asked.actors, count(self.actors, "actor", "actors")),
+            (asked.lease, lease.to_owned()),
+        ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter_map(|(is_asked, part)| is_asked.then_some(part))
+            .collect();
+        format!("{would}taken from {}: {}", asked.instance, parts.join(", "))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        release: Release,
+    }
+
     #[test]
-    fn what_was_taken_is_counted() {
-        let released = Released {
-            dry_run: true,
-            lease: false,
-            claims: 2,
-            actors: 1,
-        };
-        let instance = InstanceName::parse("laptop").unwrap();
-        assert_eq!(
-            released.told(&instance),
-            "would be taken from laptop: 2 claims, 1 actor, no live lease"
-        );
+    fn what_was_asked_for_is_counted() {
+        for (arguments, told) in [
+            (&["--claims"][..], "2 claims"),
+            (
+                &["--claim", "github:octo/repo#15", "--actors"],
+                "2 claims, 1 actor",
+            ),
+            (&["--lease"], "no live lease"),
+        ] {
+            let line = [&["release", "laptop"], arguments].concat();
+            let asked = Line::parse_from(line).release;
+            let released = Released {
+                dry_run: true,
+                lease: false,
+                claims: 2,
+                actors: 1,
+            };
+            let told = format!("would be taken from laptop: {told}");
+            assert_eq!(released.told(&asked), told);
+        }
     }
 }

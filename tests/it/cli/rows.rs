@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+#[expect(clippy::disallowed_methods, reason = "the test looks from outside")]
 fn open(path: &Path, flags: OpenFlags) -> Connection {
-    #[expect(clippy::disallowed_methods, reason = "the test looks from outside")]
     Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).unwrap()
 }
 
