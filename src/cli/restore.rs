@@ -24,8 +24,8 @@ Examples:
   the-loop-gateway restore /var/backups/gateway-20261018T140211Z.db
   the-loop-gateway --config /etc/the-loop-gateway/gateway-config.yaml restore gateway.db
 
-Stop the instances and the gateway first; it refuses while a gateway runs on the state root. The
-source is only read. The copy of it is brought to the present version, verified, and its numbers
+Stop the gateway first; it refuses while one runs on the state root. The instances may go on: they
+wait for it. The source is only read. The copy of it is brought to the present version, verified, and its numbers
 are raised by a million, so that what an instance still says about deliveries of the lost time hits
 nothing. The store that was there is kept beside it, with the time in its name.
 
@@ -176,7 +176,7 @@ impl Restored {
                 });
                 Ok(format!(
                     "{} restored and verified: {}, {} waiting, {} held; numbers raised by {}{kept}\n\
-                     next: start the gateway, then the instances",
+                     next: start the gateway",
                     store.display(),
                     count(size.events, "event", "events"),
                     count(size.live, "delivery", "deliveries"),

@@ -70,7 +70,7 @@ pub(super) enum Trouble {
         fault: io::Error,
     },
     /// A gateway runs on the store that would be replaced.
-    #[error("{0}; stop the instances and the gateway first")]
+    #[error("{0}; stop it first")]
     InUse(StartError),
 }
 
