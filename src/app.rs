@@ -6,6 +6,7 @@
 //! knows what a panic left behind.
 
 mod filesystem;
+mod hold;
 mod ingresses;
 mod limits;
 mod live;
@@ -36,6 +37,7 @@ use crate::http::{self, HttpParts, HttpSettings, HttpState, Listener, Phase, Rou
 use crate::store::{self, ReadPool, Settings, Writer};
 use crate::telemetry::{EventLog, GatewayEvent, LogPlace};
 
+pub use self::hold::StateHold;
 pub use self::live::LiveSettings;
 pub use self::parts::{Arbiters, Intervals, Parts};
 pub use self::start_error::StartError;

@@ -314,6 +314,11 @@ impl Api {
         }
     }
 
+    /// For an answer that is not what the API promises.
+    pub(super) fn not_ours(&self) -> ApiError {
+        self.foreign(StatusCode::OK)
+    }
+
     fn foreign(&self, status: StatusCode) -> ApiError {
         ApiError::Foreign {
             base: self.base.clone(),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::api::ApiError;
+use super::trouble::Trouble;
 use crate::app::StartError;
 use crate::config::{ConfigError, EnvName};
 
@@ -151,6 +152,9 @@ pub(super) enum Failure {
         /// Of how many that were checked.
         made: usize,
     },
+    /// A verb of the operator failed.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
     /// Something broke that no use explains.
     #[error("internal error: {0}; please report it")]
     Internal(String),
@@ -186,6 +190,7 @@ impl Failure {
             | Self::Hurried
             | Self::NoTls(_)
             | Self::Broken { .. }
+            | Self::Trouble(_)
             | Self::NoSample { .. }
             | Self::Scratch(_)
             | Self::NotTaken { .. } => FAILED,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use crate::domain::Timestamp;
 use crate::store::views::{self, Page, PageRequest};
-use crate::store::{StoreError, open_readers};
+use crate::store::{ReadConnection, StoreError, open_reader};
 
 const ROWS_A_PAGE: u32 = 1000;
 
@@ -23,20 +23,32 @@ pub(super) enum Rows {
     Instances,
 }
 
+/// Opens the file, for reading only.
+///
+/// # Errors
+/// [`Failure::NoStore`] when there is none; [`Failure::Unreadable`] when it cannot be read.
+pub(super) fn open(path: &Path) -> Result<ReadConnection, Failure> {
+    if path.try_exists().is_ok_and(|exists| !exists) {
+        return Err(Failure::NoStore(path.to_owned()));
+    }
+    open_reader(path).map_err(|error| unreadable(path, &error))
+}
+
+/// Why the file cannot be read.
+pub(super) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::Unreadable {
+        path: path.to_owned(),
+        why: why.to_string(),
+    }
+}
+
 /// All rows of a list, as the API would give them.
 ///
 /// # Errors
 /// [`Failure::NoStore`] when there is no file; [`Failure::Unreadable`] when it cannot be read.
 pub(super) fn rows(which: Rows, path: &Path, now: Timestamp) -> Result<Vec<Value>, Failure> {
-    let unreadable = |why: &dyn std::fmt::Display| Failure::Unreadable {
-        path: path.to_owned(),
-        why: why.to_string(),
-    };
-    if path.try_exists().is_ok_and(|exists| !exists) {
-        return Err(Failure::NoStore(path.to_owned()));
-    }
-    let pool = open_readers(path).map_err(|error| unreadable(&error))?;
-    let connection = pool.get().map_err(|error| unreadable(&error))?;
+    let connection = open(path)?;
+    let unreadable = |why: &dyn std::fmt::Display| unreadable(path, why);
     let mut rows = Vec::new();
     let mut page = PageRequest {
         limit: ROWS_A_PAGE,

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::file;
 use super::shown::Times;
 use super::table::{Column, TableRow, render};
-use crate::domain::Clock;
+use crate::domain::{Clock, Timestamp};
 
 /// How data is written: in a table for people, or as JSON for programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -21,17 +21,28 @@ pub(super) enum Format {
 }
 
 /// The options of every list.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct ListOptions {
     /// The gateway's API, as http://host:port [default: the address of the config]
     #[arg(long, value_name = "URL")]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// How to write the rows: for people, or as the API's rows, all pages in one
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    pub(super) format: Format,
     /// Show moments as they are, in UTC, and not by their distance
     #[arg(long)]
-    absolute: bool,
+    pub(super) absolute: bool,
+}
+
+impl ListOptions {
+    /// How moments are written.
+    pub(super) fn times(&self, now: Timestamp) -> Times {
+        if self.absolute {
+            Times::Absolute
+        } else {
+            Times::RelativeTo(now)
+        }
+    }
 }
 
 /// One list of the API.
@@ -60,12 +71,7 @@ impl<R: DeserializeOwned> List<R> {
             Format::Table => {
                 let rows: Vec<R> =
                     serde_json::from_value(Value::Array(rows)).map_err(Failure::Rows)?;
-                let times = if options.absolute {
-                    Times::Absolute
-                } else {
-                    Times::RelativeTo(context.clock.now())
-                };
-                self.table(&rows, times, context)
+                self.table(&rows, options.times(context.clock.now()), context)
             }
         };
         context.output.data(&shown)

@@ -7,26 +7,41 @@
 //! Must not decide anything about events: it asks the API, or starts the gateway that does.
 
 mod api;
+mod backup;
 mod check;
 mod completions;
 mod conformance;
 mod consume;
 mod context;
+mod dead;
+mod events;
+mod explain;
 mod failure;
 mod file;
 mod init;
 mod instances;
+mod intervening;
 mod list;
 mod output;
+mod progress;
 mod queues;
+mod redrive;
+mod release;
+mod replay;
+mod restore;
 mod run;
 mod samples;
+mod selecting;
 mod send;
 mod serving;
 mod shown;
+mod source;
 mod subjects;
 mod table;
+mod trouble;
 mod tryout;
+mod verify;
+mod verifying;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +57,7 @@ Examples:
   the-loop-gateway init                    write a config and an env file to start from
   the-loop-gateway run                     start the gateway
   the-loop-gateway queues                  see what waits for whom
+  the-loop-gateway explain 208             tell where an event is, and why
   the-loop-gateway --config gw.yaml check  check a config that lies elsewhere
 
 Exit codes: 0 done, 1 failed, 2 wrong configuration or usage, 70 internal error.";
@@ -69,6 +85,15 @@ enum Verb {
     Subjects(subjects::Subjects),
     Queues(queues::Queues),
     Instances(instances::Instances),
+    Events(events::Events),
+    Explain(explain::Explain),
+    Dead(dead::Dead),
+    Redrive(redrive::Redrive),
+    Replay(replay::Replay),
+    Release(release::Release),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
+    Verify(verify::Verify),
     Send(send::Send),
     Consume(consume::Consume),
     Conformance(conformance::Conformance),
@@ -98,6 +123,15 @@ fn perform(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Subjects(subjects) => subjects.perform(context),
         Verb::Queues(queues) => queues.perform(context),
         Verb::Instances(instances) => instances.perform(context),
+        Verb::Events(events) => events.perform(context),
+        Verb::Explain(explain) => explain.perform(context),
+        Verb::Dead(dead) => dead.perform(context),
+        Verb::Redrive(redrive) => redrive.perform(context),
+        Verb::Replay(replay) => replay.perform(context),
+        Verb::Release(release) => release.perform(context),
+        Verb::Backup(backup) => backup.perform(context),
+        Verb::Restore(restore) => restore.perform(context),
+        Verb::Verify(verify) => verify.perform(context),
         Verb::Send(send) => send.perform(context),
         Verb::Consume(consume) => consume.perform(context),
         Verb::Conformance(conformance) => conformance.perform(context),

@@ -12,6 +12,8 @@ use crate::config::{EnvName, Environment};
 const BOLD: &str = "\u{1b}[1m";
 const RED: &str = "\u{1b}[31m";
 const PLAIN: &str = "\u{1b}[0m";
+/// No colour: what `NO_COLOR` forbids stays out.
+const CLEAR_LINE: &str = "\u{1b}[2K";
 
 /// Writes for a person or a pipe.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +81,36 @@ impl Output {
     pub(super) fn say(self, line: &str) {
         let mut out = io::stdout().lock();
         drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+    }
+
+    /// As [`Output::say`], for a story without an end: false when nobody listens any more.
+    pub(super) fn tell(self, line: &str) -> bool {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+    }
+
+    /// True when a person watches standard error.
+    pub(super) fn notes_are_watched(self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Says how far something is: over the line before on a terminal, else as a line of its own.
+    pub(super) fn passing(self, text: &str) {
+        let mut err = io::stderr().lock();
+        let written = if self.notes_are_watched() {
+            write!(err, "\r{CLEAR_LINE}{text}").and_then(|()| err.flush())
+        } else {
+            writeln!(err, "{text}")
+        };
+        drop(written);
+    }
+
+    /// Takes the passing line away.
+    pub(super) fn end_passing(self) {
+        if self.notes_are_watched() {
+            let mut err = io::stderr().lock();
+            drop(write!(err, "\r{CLEAR_LINE}").and_then(|()| err.flush()));
+        }
     }
 
     /// Says what is good to know beside the data.

@@ -36,6 +36,25 @@ impl Times {
         }
     }
 
+    /// A moment that is still to come.
+    pub(super) fn future(self, moment: Option<&str>) -> String {
+        let Some(moment) = moment else {
+            return NONE.to_owned();
+        };
+        match (self, milliseconds_of(moment)) {
+            (Self::RelativeTo(now), Some(then)) => {
+                let left = u64::try_from(then.since(now)).unwrap_or_default();
+                if left < SECOND {
+                    "now".to_owned()
+                } else {
+                    format!("in {}", span(left))
+                }
+            }
+            (Self::RelativeTo(_), None) => plain(moment),
+            (Self::Absolute, _) => format!("at {}", plain(moment)),
+        }
+    }
+
     /// As [`Times::past`], for a moment whose age the gateway measured by its own clock.
     pub(super) fn aged(self, moment: Option<&str>, age_seconds: Option<f64>) -> String {
         match (self, age_seconds) {
@@ -82,6 +101,26 @@ pub(super) fn seconds(seconds: f64) -> String {
 fn milliseconds_in(seconds: f64) -> u64 {
     let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How long it was from one moment to another, both in RFC 3339.
+pub(super) fn between(from: &str, until: &str) -> Option<String> {
+    let length = milliseconds_of(until)?.since(milliseconds_of(from)?);
+    Some(span(u64::try_from(length).unwrap_or_default()))
+}
+
+/// A number of bytes in its largest unit, with one decimal.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    for (shift, word) in UNITS {
+        let whole = bytes >> shift;
+        if whole > 0 {
+            let rest = bytes.saturating_sub(whole << shift);
+            let tenths = rest.saturating_mul(10) >> shift;
+            return format!("{}.{tenths} {word}", number(whole));
+        }
+    }
+    count(bytes, "byte", "bytes")
 }
 
 /// A number with its thousands apart.
@@ -160,6 +199,34 @@ mod tests {
             (f64::NAN, "0 ms"),
         ] {
             assert_eq!(seconds(given), shown, "{given}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_come_is_shown_by_its_distance_too() {
+        let noon = milliseconds_of(NOON).unwrap();
+        let times = Times::RelativeTo(noon.plus(-90_000));
+        assert_eq!(times.future(Some(NOON)), "in 1 min");
+        assert_eq!(Times::RelativeTo(noon).future(Some(NOON)), "now");
+        assert_eq!(Times::Absolute.future(Some(NOON)), format!("at {NOON}"));
+        assert_eq!(times.future(None), "-");
+        let later = noon.plus(9_000).to_string();
+        assert_eq!(between(NOON, &later).unwrap(), "9 s");
+        assert_eq!(between(&later, NOON).unwrap(), "0 ms");
+        assert_eq!(between(NOON, "tea"), None);
+    }
+
+    #[test]
+    fn bytes_are_shown_in_their_largest_unit() {
+        for (given, shown) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1_023, "1,023 bytes"),
+            (1_536, "1.5 KiB"),
+            (16 << 20, "16.0 MiB"),
+            (5_000 << 30, "5,000.0 GiB"),
+        ] {
+            assert_eq!(bytes(given), shown);
         }
     }
 

@@ -96,20 +96,20 @@ pub(super) async fn redrive(
 
 fn dead_selection(fields: &mut Fields) -> DeadSelection {
     let is_all = fields.flag("all");
-    let is_given = ["seqs", "instance", "subject"]
+    let is_given = ["seqs", "instance", "subject", "since", "until"]
         .iter()
         .any(|field| fields.has(field));
     if !is_all && !is_given {
         fields.complain(
             "all",
-            "must be true unless seqs, instance or subject is given",
+            "must be true unless seqs, instance, subject, since or until is given",
         );
     }
     DeadSelection {
         seqs: numbers(fields, "seqs").into_iter().map(Seq).collect(),
         instance: fields.parsed("instance", InstanceName::parse),
         subject: subject_filter(fields),
-        died: Period::default(),
+        died: period(fields),
     }
 }
 

@@ -4,18 +4,22 @@
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::{ApiError, FieldProblem};
 use super::fields::Fields;
 use super::operator::{period, subject_filter};
 use super::state::HttpState;
 use crate::domain::{EventId, InstanceName, ParseError};
-use crate::store::views::{self, EventFilter, EventState, Page, PageRequest, ViewError};
+use crate::store::views::{
+    self, EventFilter, EventState, NewerEvents, Page, PageRequest, ViewError,
+};
 use crate::store::{ReadConnection, StoreError};
 
 const LIMIT_DEFAULT: i64 = 100;
 const LIMIT_MAX: i64 = 1_000;
+/// As long as the longest key is.
+const EVENT_NAME_BYTES_MAX: usize = 512;
 
 pub(super) async fn subjects(
     request: HttpRequest,
@@ -74,13 +78,35 @@ pub(super) async fn events(
             EventState::from_word(word).ok_or(ParseError("must be held, grace, routed or expired"))
         }),
         instance: fields.parsed("instance", InstanceName::parse),
+        named: fields.parsed("named", event_name),
         received: period(&mut fields),
     };
+    let newer_than = fields.parsed("newerThan", event_number);
+    if newer_than.is_some() && fields.has("after") {
+        fields.complain("after", "must not be given with newerThan");
+    }
     let page = page_of(fields)?;
+    if let Some(than) = newer_than {
+        return newer_events(&state, filter, than, page.limit).await;
+    }
     let found = look(&state, move |connection| {
         views::events(connection, &filter, &page)
     });
     list("events", found.await?)
+}
+
+/// What follows an event, oldest first, and up to where was looked.
+async fn newer_events(
+    state: &HttpState,
+    filter: EventFilter,
+    than: EventId,
+    limit: u32,
+) -> Result<HttpResponse, ApiError> {
+    let found = look(state, move |connection| {
+        Ok(views::newer(connection, &filter, than, limit)?)
+    });
+    let NewerEvents { rows, up_to } = found.await?;
+    Ok(HttpResponse::Ok().json(json!({ "events": rows, "upTo": up_to })))
 }
 
 pub(super) async fn event(
@@ -117,6 +143,21 @@ fn event_id(text: &str) -> Result<EventId, ApiError> {
     text.parse()
         .map(EventId)
         .map_err(|_no_number| ApiError::NotFound)
+}
+
+/// From 0: before the first one.
+fn event_number(text: &str) -> Result<EventId, ParseError> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    number
+        .map(EventId)
+        .ok_or(ParseError("must be a whole number of at least 0"))
+}
+
+fn event_name(text: &str) -> Result<String, ParseError> {
+    if text.is_empty() || text.len() > EVENT_NAME_BYTES_MAX {
+        return Err(ParseError("must have 1 to 512 bytes"));
+    }
+    Ok(text.to_owned())
 }
 
 fn not_empty(text: &str) -> Result<String, ParseError> {

@@ -293,7 +293,7 @@ fn insert_event(
             work_item,
             subject,
             subject_key,
-            resolution.map_or("", |found| found.by),
+            resolution.map(Resolution::in_words).unwrap_or_default(),
             actor.map_or("", |actor| actor.name.as_str()),
             actor_key,
             keys_text(arrival)?,

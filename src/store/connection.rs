@@ -97,15 +97,40 @@ pub fn expect_checkpoints(writer: &Connection) -> Result<(), StoreError> {
 /// When the file is missing, foreign, damaged, or of another schema version.
 pub fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let shown = path.display().to_string();
-    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .and_then(|connection| {
-            connection.pragma_update(None, "query_only", true)?;
-            connection.busy_timeout(READER_WAIT)?;
-            Ok(connection)
-        })
-        .map_err(|source| OpenError::of(&shown, source))?;
+    let connection = open_query_only(path).map_err(|source| OpenError::of(&shown, source))?;
     migrations::check(&connection, &shown)?;
     Ok(connection)
+}
+
+/// As [`open_reader`], also for a file of an older schema version: to copy it.
+///
+/// # Errors
+/// When the file is missing, foreign, damaged, or of a newer schema version.
+pub(super) fn open_source(path: &Path) -> Result<Connection, OpenError> {
+    let shown = path.display().to_string();
+    let connection = open_query_only(path).map_err(|source| OpenError::of(&shown, source))?;
+    migrations::check_known(&connection, &shown)?;
+    Ok(connection)
+}
+
+fn open_query_only(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.busy_timeout(READER_WAIT)?;
+    Ok(connection)
+}
+
+/// Opens an empty file to copy a store into. Nothing is kept for a rollback: a copy that breaks
+/// off is thrown away.
+pub(super) fn open_target(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "journal_mode", "OFF")?;
+    Ok(connection)
+}
+
+/// Opens a copy that nobody else has open, to make one file of it.
+pub(super) fn open_copy(path: &Path) -> rusqlite::Result<Connection> {
+    open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
 /// Sets what makes a COMMIT durable, and what keeps the file small.

@@ -327,7 +327,7 @@ fn resolve_waiting(tx: &mut Tx<'_>, id: EventId) -> Result<bool, StoreError> {
             resolution.work_item.to_string(),
             subject.as_str(),
             subject.key(),
-            resolution.by
+            resolution.in_words()
         ],
         "resolve an event",
     )?;

@@ -8,7 +8,7 @@ use super::error::OpenError;
 const APPLICATION_ID: i64 = 0x4c4f_4f50;
 
 /// The rungs: applying number `n` takes a file from version `n` to `n + 1`.
-const RUNGS: &[&str] = &[include_str!("schema.sql")];
+const RUNGS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
 
 /// The version of a file that may be brought to the newest one, 0 for a new file; changes nothing.
 ///
@@ -52,6 +52,16 @@ pub(super) fn check(connection: &Connection, path: &str) -> Result<(), OpenError
         });
     }
     Ok(())
+}
+
+/// Checks that a file is a store that may be brought to the newest version; changes nothing.
+///
+/// # Errors
+/// When it is foreign or newer, or no store yet.
+pub(super) fn check_known(connection: &Connection, path: &str) -> Result<(), OpenError> {
+    let found = version(connection).map_err(|source| OpenError::of(path, source))?;
+    check_ours(connection, path)?;
+    refuse_newer(path, found)
 }
 
 fn check_ours(connection: &Connection, path: &str) -> Result<(), OpenError> {

@@ -9,6 +9,7 @@
 //! - SQL is constant text with bound parameters; every hot statement is prepared once.
 
 mod append;
+mod backup;
 mod clock_repair;
 mod connection;
 mod error;
@@ -38,6 +39,10 @@ pub mod views;
 mod writer;
 
 pub use append::{Append, Appended};
+pub use backup::{
+    Copied, CopyError, NUMBERS_RAISED_BY, StoreSize, copy_store, raise_numbers, settle_copy,
+    size_of,
+};
 pub use connection::{
     ReadConnection, ReadPool, expect_checkpoints, open_checkpointer, open_reader, open_readers,
     open_writer,
@@ -69,7 +74,7 @@ pub use slack_marks::{
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
-pub use verify::{Problem, verify};
+pub use verify::{Problem, VerifyStep, verify, verify_with};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
 
 #[cfg(test)]

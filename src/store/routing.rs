@@ -4,6 +4,7 @@
 use rusqlite::params;
 
 use super::error::StoreError;
+use super::stored_event;
 use super::writer::Tx;
 use crate::domain::{
     EventActor, EventId, InstanceName, Provider, Reference, Seq, Timestamp, WorkItemRef,
@@ -19,6 +20,8 @@ pub(super) struct Resolution {
     pub work_item: WorkItemRef,
     /// Which kind of reference named it.
     pub by: &'static str,
+    /// The key that it was published under; empty when the payload or the configuration names it.
+    pub key: String,
     /// Further work items under the same reference.
     pub also: Vec<WorkItemRef>,
 }
@@ -56,23 +59,50 @@ pub(super) fn resolve(
     references: &[Reference],
 ) -> Result<Option<Resolution>, StoreError> {
     for reference in references {
-        let (by, found) = match reference {
-            Reference::Direct(work_item) => ("direct", vec![work_item.clone()]),
-            Reference::Bound { provider, key } => ("binding", bound(tx, *provider, key)?),
-            Reference::Commit { repository, sha } => ("commit", headed_by(tx, repository, sha)?),
-            Reference::Room { channel } => ("room", published_room(tx, channel)?),
-            Reference::DeclaredRoom(work_item) => ("declared-room", vec![work_item.clone()]),
+        let found = match reference {
+            Reference::Direct(work_item) | Reference::DeclaredRoom(work_item) => {
+                vec![work_item.clone()]
+            }
+            Reference::Bound { provider, key } => bound(tx, *provider, key)?,
+            Reference::Commit { repository, sha } => headed_by(tx, repository, sha)?,
+            Reference::Room { channel } => published_room(tx, channel)?,
         };
         let mut found = found.into_iter();
         if let Some(work_item) = found.next() {
+            let (by, key) = word_and_key(reference);
             return Ok(Some(Resolution {
                 work_item,
                 by,
+                key,
                 also: found.collect(),
             }));
         }
     }
     Ok(None)
+}
+
+fn word_and_key(reference: &Reference) -> (&'static str, String) {
+    match reference {
+        Reference::Direct(_) => ("direct", String::new()),
+        Reference::Bound { key, .. } => ("binding", key.clone()),
+        Reference::Commit { repository, sha } => {
+            ("commit", stored_event::commit_key(repository, sha))
+        }
+        Reference::Room { channel } => ("room", channel.clone()),
+        Reference::DeclaredRoom(_) => ("declared-room", String::new()),
+    }
+}
+
+impl Resolution {
+    /// What named the work item, as it is stored: the kind of reference, and its key behind a
+    /// colon.
+    pub(super) fn in_words(&self) -> String {
+        if self.key.is_empty() {
+            self.by.to_owned()
+        } else {
+            format!("{}:{}", self.by, self.key)
+        }
+    }
 }
 
 fn bound(tx: &Tx<'_>, provider: Provider, key: &str) -> Result<Vec<WorkItemRef>, StoreError> {

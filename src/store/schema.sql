@@ -16,6 +16,7 @@ CREATE TABLE probes (
 
 -- One row per stored event. `state`: routed (has deliveries), held (resolved, no consumer yet),
 -- grace (not resolved yet), expired (payload gone, kept so that a crash repeats the record).
+-- `resolved_by` is the kind of reference that named the work item, and its key behind a colon.
 CREATE TABLE events (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     state          TEXT NOT NULL CHECK (state IN ('routed', 'held', 'grace', 'expired')),

@@ -41,25 +41,64 @@ const fn rule(holds: &'static str, broken: &'static str) -> Rule {
     Rule { holds, broken }
 }
 
+/// Where a verification stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerifyStep {
+    /// Pages and indexes of the file, all of them at once.
+    File,
+    /// What holds between rows.
+    Rules {
+        /// Rules that are checked.
+        done: usize,
+        /// All of them.
+        of: usize,
+    },
+    /// Payloads, each decompressed.
+    Payloads {
+        /// Payloads that are checked.
+        done: u64,
+        /// All of them.
+        of: u64,
+    },
+}
+
 /// Checks a store; an empty list says that all is well.
 ///
 /// # Errors
 /// When the store cannot be read at all.
 pub fn verify(connection: &Connection, now: Timestamp) -> Result<Vec<Problem>, StoreError> {
-    let mut problems = check_file(connection)?;
+    verify_with(connection, now, &mut |_| {})
+}
+
+/// As [`verify`], telling how far it is. All of it sees one moment, also while a gateway writes.
+///
+/// # Errors
+/// When the store cannot be read at all.
+pub fn verify_with(
+    connection: &Connection,
+    now: Timestamp,
+    progress: &mut dyn FnMut(VerifyStep),
+) -> Result<Vec<Problem>, StoreError> {
+    // Given up at the end: nothing is written.
+    let moment = connection
+        .unchecked_transaction()
+        .doing("look at one moment")?;
+    progress(VerifyStep::File);
+    let mut problems = check_file(&moment)?;
     if !problems.is_empty() {
         // A damaged file answers the other questions wrongly.
         return Ok(problems);
     }
-    for rule in COUNTERS.iter().chain(EVENTS).chain(DELIVERIES) {
-        check(connection, rule, &mut problems)?;
+    let rules = || COUNTERS.iter().chain(EVENTS).chain(DELIVERIES).chain(NAMES);
+    let of = rules().count();
+    for (done, rule) in rules().enumerate() {
+        progress(VerifyStep::Rules { done, of });
+        check(&moment, rule, &mut problems)?;
     }
-    for rule in NAMES {
-        check(connection, rule, &mut problems)?;
-    }
-    check_lanes(connection, now, &mut problems)?;
-    check_payloads(connection, &mut problems)?;
-    check_work_items(connection, &mut problems)?;
+    progress(VerifyStep::Rules { done: of, of });
+    check_lanes(&moment, now, &mut problems)?;
+    check_work_items(&moment, &mut problems)?;
+    check_payloads(&moment, &mut problems, progress)?;
     Ok(problems)
 }
 
@@ -124,6 +163,11 @@ const COUNTERS: &[Rule] = &[
         "SELECT 'deliveries up to ' || max(seq) FROM deliveries
          HAVING max(seq) > (SELECT seq FROM sqlite_sequence WHERE name = 'deliveries')",
     ),
+    rule(
+        "numbers of events are never used again",
+        "SELECT 'events up to ' || max(id) FROM events
+         HAVING max(id) > (SELECT seq FROM sqlite_sequence WHERE name = 'events')",
+    ),
 ];
 
 const EVENTS: &[Rule] = &[
@@ -167,6 +211,11 @@ const EVENTS: &[Rule] = &[
         "a seen key is an orphan when its event is gone, and only then",
         "SELECT 'key ' || key FROM seen_keys
          WHERE orphan = EXISTS (SELECT 1 FROM events WHERE id = event_id)",
+    ),
+    rule(
+        "the keys of an event count as seen",
+        "SELECT 'event ' || e.id || ': ' || own.value FROM events e, json_each(e.dedup_keys) AS own
+         WHERE NOT EXISTS (SELECT 1 FROM seen_keys WHERE key = own.value AND event_id = e.id)",
     ),
     rule(
         "headers are a JSON object",
@@ -331,14 +380,28 @@ fn lane_problem(
     }
 }
 
-fn check_payloads(connection: &Connection, problems: &mut Vec<Problem>) -> Result<(), StoreError> {
+fn check_payloads(
+    connection: &Connection,
+    problems: &mut Vec<Problem>,
+    progress: &mut dyn FnMut(VerifyStep),
+) -> Result<(), StoreError> {
     let doing = "check the payloads";
+    let of: i64 = connection
+        .query_row(
+            "SELECT count(*) FROM events WHERE state <> 'expired'",
+            [],
+            |row| row.get(0),
+        )
+        .doing(doing)?;
+    let (of, mut done) = (of.unsigned_abs(), 0_u64);
     let mut statement = connection
         .prepare("SELECT id, payload, payload_bytes FROM events WHERE state <> 'expired'")
         .doing(doing)?;
     let mut rows = statement.query(params![]).doing(doing)?;
     let (mut text, mut found) = (Vec::new(), 0_usize);
     while let Some(row) = rows.next().doing(doing)? {
+        progress(VerifyStep::Payloads { done, of });
+        done = done.saturating_add(1);
         let read = || -> rusqlite::Result<(i64, Vec<u8>, i64)> {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         };

@@ -1,6 +1,12 @@
 //! The command line, as a person or a script uses it.
 
+mod backups;
+mod drill;
+mod interventions;
 pub(crate) mod program;
+mod rows;
+mod scene;
+mod stories;
 
 use serde_json::Value;
 

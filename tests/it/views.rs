@@ -156,6 +156,10 @@ fn parameters_that_are_malformed_are_named() {
         ("/events?subject=x", "subject"),
         ("/events?since=yesterday", "since"),
         ("/events?instance=a%20b", "instance"),
+        ("/events?named=", "named"),
+        ("/events?newerThan=-1", "newerThan"),
+        ("/events?newerThan=x", "newerThan"),
+        ("/events?newerThan=1&after=1.1", "after"),
         ("/dead?after=nonsense", "after"),
     ] {
         let reply = gateway.get(target);
@@ -189,6 +193,54 @@ fn an_event_has_a_story_and_its_bytes() {
     ] {
         gateway.get(none).assert_error(404, "not-found");
     }
+}
+
+#[test]
+fn an_event_is_found_by_name_and_followed_by_number() {
+    let gateway = furnished();
+    for name in [
+        "guid-2",
+        "issue_comment%3A2%3Acreated",
+        "gh%3Agithub.com%3Aissue_comment%3A2%3Acreated",
+    ] {
+        let found = gateway.get(&format!("/events?named={name}")).assert(200);
+        assert_eq!(found["events"].as_array().unwrap().len(), 1, "{name}");
+        assert_eq!(found["events"][0]["deliveryId"], "guid-2", "{name}");
+    }
+    let none = gateway.get("/events?named=guid-2&state=held").assert(200);
+    assert_eq!(none["events"], json!([]));
+    let newer = gateway.get("/events?newerThan=1").assert(200);
+    let ids: Vec<_> = newer["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["id"])
+        .collect();
+    assert_eq!(ids, [2, 3]);
+    assert_eq!(newer["upTo"], 3);
+    let held = gateway
+        .get("/events?newerThan=1&state=held&limit=1")
+        .assert(200);
+    assert_eq!(
+        (&held["events"][0]["id"], &held["upTo"]),
+        (&json!(3), &json!(3))
+    );
+    let none = gateway.get("/events?newerThan=3").assert(200);
+    assert_eq!(none, json!({"events": [], "upTo": 3}));
+}
+
+#[test]
+fn what_died_in_a_span_of_time_is_sent_again() {
+    let gateway = furnished();
+    let died = gateway.get("/dead").assert(200)["dead"][0]["deadAt"].take();
+    let redrive = |body: &Value| {
+        let path = "/operator/redrive?dryRun=true";
+        gateway.api("POST", path, body).assert(200)["appended"].take()
+    };
+    assert_eq!(redrive(&json!({ "until": died })), 0);
+    assert_eq!(redrive(&json!({ "since": died })), 1);
+    let malformed = gateway.api("POST", "/operator/redrive", &json!({"since": "noon"}));
+    malformed.assert_error(422, "invalid-field");
 }
 
 #[test]

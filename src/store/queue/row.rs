@@ -188,7 +188,7 @@ pub(super) fn put_back(
     back: &PutBack<'_>,
     lanes: &mut Lanes,
 ) -> Result<(), StoreError> {
-    note_hand_out(tx, row, back.ended)?;
+    note_hand_out(tx, row, back)?;
     let strikes = row.strikes.saturating_add(u32::from(back.is_strike));
     let attempt = row
         .attempt
@@ -259,11 +259,11 @@ fn record_of(
     }
 }
 
-/// Remembers how a hand-out ended; of each delivery the newest 16.
-fn note_hand_out(tx: &Tx<'_>, row: &DeliveryRow, ended: Ended) -> Result<(), StoreError> {
+/// Remembers how a hand-out ended and what was said of it; of each delivery the newest 16.
+fn note_hand_out(tx: &Tx<'_>, row: &DeliveryRow, back: &PutBack<'_>) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO hand_outs (seq, number, run, attempt, handed_at_ms, ended_at_ms, ended)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO hand_outs (seq, number, run, attempt, handed_at_ms, ended_at_ms, ended, detail)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             row.seq.0,
             row.number,
@@ -271,7 +271,8 @@ fn note_hand_out(tx: &Tx<'_>, row: &DeliveryRow, ended: Ended) -> Result<(), Sto
             row.attempt,
             row.handed_at.0,
             tx.now.0,
-            ended.as_str()
+            back.ended.as_str(),
+            back.detail
         ],
         "note a hand-out",
     )?;

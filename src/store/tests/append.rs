@@ -139,7 +139,7 @@ fn what_nothing_resolves_waits_in_grace_until_a_commit_is_learned() {
     assert_eq!(store.queue("a"), [1]);
     assert_eq!(
         store.texts("SELECT resolved_by || ' ' || state FROM events"),
-        ["commit routed"]
+        ["commit:github.com/octo/repo@abc routed"]
     );
     assert_eq!(store.number("SELECT count(*) FROM event_references"), 0);
 }

@@ -153,9 +153,10 @@ fn a_story_tells_every_hand_out() {
         serde_json::to_value(story.unwrap()).unwrap()
     };
     let first = json!({"number": 2, "run": "r1", "attempt": 1, "handedAt": start,
-                       "endedAt": failed, "ended": "failed"});
+                       "endedAt": failed, "ended": "failed", "detail": null});
     let mut second = json!({"number": fetched.cursor, "run": "r1", "attempt": 2,
-                            "handedAt": again, "endedAt": null, "ended": null});
+                            "handedAt": again, "endedAt": null, "ended": null,
+                            "detail": null});
     let story = told(&store);
     assert_eq!(story["event"]["resolvedBy"], "direct");
     assert_eq!(
@@ -171,6 +172,8 @@ fn a_story_tells_every_hand_out() {
         "seq": 1, "instance": "a", "state": "handed", "why": "claim:driver", "attempt": 2,
         "strikes": 1, "suspect": false, "losses": 0, "routedAt": start, "dueAt": null,
         "outcome": "failed", "detail": null, "endedAt": null, "redriveOf": null,
+        "waitsFor": {"what": "outcome", "behind": null, "behindEvent": null, "until": null,
+                     "ahead": 0, "lastFetchAt": again, "live": true},
         "handOuts": [first, second],
     });
     assert_eq!(story["deliveries"], json!([delivery]));
@@ -180,6 +183,7 @@ fn a_story_tells_every_hand_out() {
     second["endedAt"] = json!(settled);
     second["ended"] = json!("dropped:awaiting-start");
     delivery["state"] = json!("settled");
+    delivery["waitsFor"] = Value::Null;
     delivery["outcome"] = json!("dropped:awaiting-start");
     delivery["endedAt"] = json!(settled);
     delivery["handOuts"] = json!([first, second]);

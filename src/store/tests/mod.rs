@@ -4,6 +4,8 @@ mod pages;
 mod support;
 
 mod append;
+mod backup;
+mod event_stories;
 mod event_views;
 mod forgetting;
 mod late_routing;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::domain::{
-    Arrival, Binding, CallerToken, Clock, DedupKey, EventActor, EventId, Identity, InstanceName,
-    LearnedCommit, OnUnresolved, Payload, PeerId, Provider, Reference, Refusal, Role, Room, RunId,
-    Source, Subject, Timestamp, WorkItemRef,
+    Arrival, Binding, CallerToken, Clock, CommitItem, DedupKey, EventActor, EventId, Identity,
+    InstanceName, LearnedCommit, OnUnresolved, Outcome, Payload, PeerId, Provider, Reference,
+    Refusal, Role, Room, RunId, Seq, Source, Subject, Timestamp, WorkItemRef,
 };
 use crate::store::testing::{FakeClock, START, outcomes};
 use crate::store::{
@@ -274,6 +274,16 @@ impl TestStore {
             ))
         })
     }
+}
+
+/// A commit list in which each outcome says something.
+pub(super) fn outcomes_with(said: &[(i64, &str, &str)]) -> Vec<CommitItem> {
+    let said = said.iter().map(|(seq, outcome, detail)| CommitItem {
+        seq: Seq(*seq),
+        outcome: Outcome::parse(outcome).unwrap(),
+        detail: Some((*detail).to_owned()),
+    });
+    said.collect()
 }
 
 pub(super) fn work_item(text: &str) -> WorkItemRef {

@@ -1,9 +1,9 @@
 //! Stored events, newest first.
 
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, Row, ToSql, params};
 use serde::Serialize;
 
-use super::{Page, PageRequest, ViewError, numbers, shown_text};
+use super::{Page, PageRequest, ViewError, named, numbers, shown_text};
 use crate::domain::{EventId, InstanceName, Payload, Subject, Timestamp};
 use crate::store::error::{Doing, StoreError};
 use crate::store::read;
@@ -58,6 +58,9 @@ pub struct EventFilter {
     pub state: Option<EventState>,
     /// Those with a delivery for this instance.
     pub instance: Option<InstanceName>,
+    /// Those that this names: the provider's id of the delivery, one of their keys, or a key
+    /// without the family and the scope in front.
+    pub named: Option<String>,
     /// Those that arrived then.
     pub received: Period,
 }
@@ -141,6 +144,14 @@ macro_rules! select_events {
     };
 }
 
+/// Some events, by their arrival; `?8` is the list of their numbers.
+const AMONG: &str = select_events!(
+    "e.id IN (SELECT page.value FROM json_each(?8) AS page)
+         AND (e.received_at_ms, e.id) < (?6, ?7)
+     ORDER BY e.received_at_ms DESC, e.id DESC"
+);
+/// Those that were stored after another one, in the order in which they were stored.
+const NEWER: &str = select_events!("e.id > ?7 ORDER BY e.id");
 /// All events, by their arrival.
 const BY_ARRIVAL: &str = select_events!(
     "e.received_at_ms >= ?3 AND e.received_at_ms < ?4 AND (e.received_at_ms, e.id) < (?6, ?7)
@@ -171,56 +182,52 @@ pub fn events(
     filter: &EventFilter,
     page: &PageRequest,
 ) -> Result<Page<EventRow>, ViewError> {
-    let (after_ms, after_id) = page.after_numbers()?.unwrap_or((i64::MAX, i64::MAX));
-    let instance_id = match &filter.instance {
-        None => 0,
-        Some(name) => match find_instance(connection, name)? {
-            Some(id) => id,
-            None => {
-                let (rows, next) = (Vec::new(), None);
-                return Ok(Page { rows, next });
-            }
-        },
+    let after = page.after_numbers()?.unwrap_or((i64::MAX, i64::MAX));
+    let Some(walk) = Walk::of(connection, filter, after, page.limit)? else {
+        let (rows, next) = (Vec::new(), None);
+        return Ok(Page { rows, next });
     };
-    let kind = filter.kind.as_deref().unwrap_or_default();
-    let state = filter.state.map_or("", EventState::as_str);
-    let Period { since, until } = filter.received;
-    let common = params![
-        kind,
-        state,
-        since.0,
-        until.0,
-        instance_id,
-        after_ms,
-        after_id
-    ];
-    let found = match &filter.subject {
-        SubjectFilter::Is(subject) => {
-            let key = subject.key();
-            let (since, until) = (since.0, until.0);
-            walk(
-                connection,
-                OF_SUBJECT,
-                params![
-                    kind,
-                    state,
-                    since,
-                    until,
-                    instance_id,
-                    after_ms,
-                    after_id,
-                    key
-                ],
-                page.limit,
-            )
-        }
-        SubjectFilter::Unassigned => walk(connection, UNASSIGNED, common, page.limit),
-        SubjectFilter::Any if is_rare(filter.state) => {
-            walk(connection, IN_STATE, common, page.limit)
-        }
-        SubjectFilter::Any => walk(connection, BY_ARRIVAL, common, page.limit),
+    let walked = match (&filter.named, &filter.subject) {
+        (Some(name), _) => walk.named(name)?,
+        (None, SubjectFilter::Is(subject)) => walk.run(OF_SUBJECT, Some(&subject.key()))?,
+        (None, SubjectFilter::Unassigned) => walk.run(UNASSIGNED, None)?,
+        (None, SubjectFilter::Any) if is_rare(filter.state) => walk.run(IN_STATE, None)?,
+        (None, SubjectFilter::Any) => walk.run(BY_ARRIVAL, None)?,
     };
-    Ok(found?)
+    let next = walked.last.filter(|_| walked.is_cut);
+    Ok(Page {
+        rows: walked.rows,
+        next: next.map(|(received_at_ms, id)| numbers(received_at_ms, id)),
+    })
+}
+
+/// Events in the order in which they were stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewerEvents {
+    /// The rows, at most as many as asked for.
+    pub rows: Vec<EventRow>,
+    /// The number up to which was looked, whether a row was found or not: to ask on from.
+    pub up_to: i64,
+}
+
+/// The events behind a number that a filter lets through, oldest first: for whoever follows.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn newer(
+    connection: &Connection,
+    filter: &EventFilter,
+    than: EventId,
+    limit: u32,
+) -> Result<NewerEvents, StoreError> {
+    let walked = match Walk::of(connection, filter, (0, than.0), limit)? {
+        Some(walk) => walk.run(NEWER, None)?,
+        None => Walked::default(),
+    };
+    Ok(NewerEvents {
+        rows: walked.rows,
+        up_to: walked.last.map_or(than.0, |(_, id)| id),
+    })
 }
 
 fn is_rare(state: Option<EventState>) -> bool {
@@ -241,28 +248,111 @@ fn find_instance(connection: &Connection, name: &InstanceName) -> Result<Option<
 }
 
 /// Steps through events until the page is full and one more is found, or it has looked at enough.
-fn walk<P: Params>(
-    connection: &Connection,
-    sql: &'static str,
-    params: P,
+struct Walk<'a> {
+    connection: &'a Connection,
+    filter: &'a EventFilter,
+    /// 0: of any.
+    instance_id: i64,
+    /// The arrival and the number of the event that the page before ended with.
+    after: (i64, i64),
     limit: u32,
-) -> Result<Page<EventRow>, StoreError> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut statement = connection.prepare_cached(sql).doing("list events")?;
-    let met = statement.query_map(params, read_met).doing("list events")?;
-    let (mut rows, mut last) = (Vec::new(), None);
-    for (looked_at, met) in met.enumerate() {
-        let met = met.doing("list events")?;
-        if looked_at >= LOOKED_AT_MAX || (met.is_meant && rows.len() >= limit) {
-            return Ok(Page { rows, next: last });
-        }
-        // With the page full, what is not meant need not be met again.
-        last = Some(numbers(met.received_at_ms, met.row.id));
-        if met.is_meant {
-            rows.push(met.row);
-        }
+}
+
+/// What a walk met.
+#[derive(Default)]
+struct Walked {
+    rows: Vec<EventRow>,
+    /// The arrival and the number of the last event that need not be met again.
+    last: Option<(i64, i64)>,
+    /// True when more follows.
+    is_cut: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// `None` when nothing can be found.
+    fn of(
+        connection: &'a Connection,
+        filter: &'a EventFilter,
+        after: (i64, i64),
+        limit: u32,
+    ) -> Result<Option<Self>, StoreError> {
+        let instance_id = match &filter.instance {
+            None => Some(0),
+            Some(name) => find_instance(connection, name)?,
+        };
+        Ok(instance_id.map(|instance_id| Self {
+            connection,
+            filter,
+            instance_id,
+            after,
+            limit,
+        }))
     }
-    Ok(Page { rows, next: None })
+
+    /// Those that a name means: by a key, which is a look; else by the id of the delivery, which
+    /// is a search, because an id that is no key (a poll's) has no index.
+    fn named(&self, name: &str) -> Result<Walked, StoreError> {
+        let ids = named::ids(self.connection, name)?;
+        if ids.is_empty() {
+            return self.run(BY_ARRIVAL, None);
+        }
+        let ids = serde_json::to_string(&ids)
+            .map_err(|error| StoreError::Corrupt(format!("numbers that {error}")))?;
+        self.run(AMONG, Some(&ids))
+    }
+
+    fn run(&self, sql: &'static str, eighth: Option<&str>) -> Result<Walked, StoreError> {
+        let kind = self.filter.kind.as_deref().unwrap_or_default();
+        let state = self.filter.state.map_or("", EventState::as_str);
+        let Period { since, until } = self.filter.received;
+        let mut params: Vec<&dyn ToSql> = vec![
+            &kind,
+            &state,
+            &since.0,
+            &until.0,
+            &self.instance_id,
+            &self.after.0,
+            &self.after.1,
+        ];
+        params.extend(eighth.as_ref().map(|text| -> &dyn ToSql { text }));
+        let is_by_key = sql == AMONG;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let mut statement = self.connection.prepare_cached(sql).doing("list events")?;
+        let met = statement
+            .query_map(params.as_slice(), read_met)
+            .doing("list events")?;
+        let mut walked = Walked::default();
+        for (looked_at, met) in met.enumerate() {
+            let met = met.doing("list events")?;
+            let is_meant = met.is_meant && self.is_meant(&met.row, is_by_key);
+            if looked_at >= LOOKED_AT_MAX || (is_meant && walked.rows.len() >= limit) {
+                walked.is_cut = true;
+                return Ok(walked);
+            }
+            // With the page full, what is not meant need not be met again.
+            walked.last = Some((met.received_at_ms, met.row.id));
+            if is_meant {
+                walked.rows.push(met.row);
+            }
+        }
+        Ok(walked)
+    }
+
+    /// What not every statement narrows by itself.
+    fn is_meant(&self, row: &EventRow, is_by_key: bool) -> bool {
+        let is_named = match &self.filter.named {
+            Some(name) => is_by_key || row.delivery_id == *name,
+            None => true,
+        };
+        let is_about = match &self.filter.subject {
+            SubjectFilter::Any => true,
+            SubjectFilter::Is(subject) => row.subject.eq_ignore_ascii_case(subject.as_str()),
+            SubjectFilter::Unassigned => {
+                row.subject == Subject::UNASSIGNED || row.state == EventState::Held.as_str()
+            }
+        };
+        is_named && is_about
+    }
 }
 
 fn read_met(row: &Row<'_>) -> rusqlite::Result<Met> {

@@ -5,18 +5,21 @@
 
 mod dead;
 mod events;
+mod named;
 mod queues;
 mod story;
 mod subjects;
+mod waiting;
 
 pub use dead::{DeadRow, dead};
-pub use events::{EventFilter, EventRow, EventState, events, payload};
+pub use events::{EventFilter, EventRow, EventState, NewerEvents, events, newer, payload};
 pub use queues::{
     HealthCounters, InstanceActors, InstanceRow, LeaseView, QueueRow, health_counters, instances,
     queues,
 };
-pub use story::{DeliveryStory, EventDetails, EventStory, HandOut, story};
+pub use story::{Awaited, DeliveryStory, EventDetails, EventStory, HandOut, story};
 pub use subjects::{Claimant, SubjectQueue, SubjectRow, subjects};
+pub use waiting::WaitsFor;
 
 use crate::domain::Timestamp;
 use crate::store::error::StoreError;

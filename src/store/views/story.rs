@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
 use super::events::{EventRow, event_columns, read_row};
+use super::waiting::{self, Place, WaitsFor};
 use super::{shown_text, shown_time};
 use crate::domain::{EventId, Outcome, Timestamp};
 use crate::store::error::StoreError;
@@ -32,8 +33,26 @@ pub struct EventDetails {
     pub headers: BTreeMap<String, String>,
     /// What named its work item: direct, binding, commit, room or declared-room.
     pub resolved_by: Option<String>,
+    /// The binding's key, the commit or the room's channel, when it was one of these.
+    pub resolved_key: Option<String>,
+    /// The instance that published that binding or room, while it is still published.
+    pub published_by: Option<String>,
+    /// Further work items that it concerns.
+    pub also_about: Vec<String>,
+    /// While nothing names its work item: what would, best first.
+    pub awaits: Vec<Awaited>,
     /// The keys by which a second copy is recognised.
     pub dedup_keys: Vec<String>,
+}
+
+/// A way to name the work item of an event in grace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Awaited {
+    /// What kind of reference: binding, commit or room.
+    pub by: String,
+    /// Its key, the commit, or the channel.
+    pub key: String,
 }
 
 /// One delivery and what became of it.
@@ -68,6 +87,8 @@ pub struct DeliveryStory {
     pub ended_at: Option<String>,
     /// The delivery that it replaces.
     pub redrive_of: Option<i64>,
+    /// What it waits for; none when it is over.
+    pub waits_for: Option<WaitsFor>,
     /// Its hand-outs, in order; of those that settled nothing the newest 16.
     pub hand_outs: Vec<HandOut>,
 }
@@ -88,6 +109,8 @@ pub struct HandOut {
     pub ended_at: Option<String>,
     /// How it ended.
     pub ended: Option<String>,
+    /// What the instance said with that.
+    pub detail: Option<String>,
 }
 
 /// The story of an event; `None` when there is no such event.
@@ -107,16 +130,31 @@ pub fn story(
         connection,
         "SELECT d.seq, coalesce(i.name, ''), d.state, d.why, d.attempt, d.strikes, d.suspect,
              d.losses, d.routed_at_ms, d.due_at_ms, d.outcome, d.detail, d.ended_at_ms,
-             d.redrive_of, d.handed_number, d.handed_run, d.handed_at_ms
+             d.redrive_of, d.handed_number, d.handed_run, d.handed_at_ms, d.instance_id, d.lane_id
          FROM deliveries d LEFT JOIN instances i ON i.id = d.instance_id
          WHERE d.event_id = ?1 ORDER BY d.seq",
         params![id.0],
-        |row| Ok((read_delivery(row, now)?, read_own_hand_out(row)?)),
+        |row| {
+            let place = Place {
+                seq: row.get(0)?,
+                event: id.0,
+                instance_id: row.get(17)?,
+                lane_id: row.get(18)?,
+                is_suspect: row.get(6)?,
+                due_at: Timestamp(row.get(9)?),
+            };
+            Ok((read_delivery(row, now)?, read_own_hand_out(row)?, place))
+        },
         "read the deliveries of an event",
     )?;
     let deliveries = rows
         .into_iter()
-        .map(|(mut delivery, own)| {
+        .map(|(mut delivery, own, place)| {
+            delivery.waits_for = match delivery.state {
+                "handed" => Some(waiting::for_outcome(connection, now, &place)?),
+                "ready" => Some(waiting::for_its_turn(connection, now, &place)?),
+                _ => None,
+            };
             delivery.hand_outs = ended.remove(&delivery.seq).unwrap_or_default();
             // A hand-out that was put back is among the ended ones already.
             let own = own.filter(|own| {
@@ -124,9 +162,9 @@ pub fn story(
                 numbers.all(|number| number != own.number)
             });
             delivery.hand_outs.extend(own);
-            delivery
+            Ok(delivery)
         })
-        .collect();
+        .collect::<Result<_, StoreError>>()?;
     Ok(Some(EventStory { event, deliveries }))
 }
 
@@ -141,7 +179,7 @@ fn details(connection: &Connection, id: EventId) -> Result<Option<EventDetails>,
         params![id.0],
         |row| {
             let texts = (row.get::<_, String>(11)?, row.get::<_, String>(13)?);
-            Ok((read_row(row, 0)?, texts, row.get(12)?))
+            Ok((read_row(row, 0)?, texts, row.get::<_, String>(12)?))
         },
         "read an event",
     )?;
@@ -152,12 +190,70 @@ fn details(connection: &Connection, id: EventId) -> Result<Option<EventDetails>,
         .map_err(|error| StoreError::Corrupt(format!("headers of event {id}: {error}")))?;
     let dedup_keys = serde_json::from_str(&keys)
         .map_err(|error| StoreError::Corrupt(format!("keys of event {id}: {error}")))?;
+    let (by, key) = resolved_by.split_once(':').unwrap_or((&resolved_by, ""));
     Ok(Some(EventDetails {
-        row,
         headers,
-        resolved_by: shown_text(resolved_by),
+        published_by: publisher(connection, &row, by, key)?,
+        resolved_by: shown_text(by.to_owned()),
+        resolved_key: shown_text(key.to_owned()),
+        also_about: also_about(connection, id)?,
+        awaits: awaited(connection, id)?,
         dedup_keys,
+        row,
     }))
+}
+
+/// Who publishes what named the work item, if that still stands.
+fn publisher(
+    connection: &Connection,
+    row: &EventRow,
+    by: &str,
+    key: &str,
+) -> Result<Option<String>, StoreError> {
+    match by {
+        "binding" => read::first(
+            connection,
+            "SELECT i.name FROM bindings b JOIN instances i ON i.id = b.instance_id
+             WHERE b.provider = ?1 AND b.key = ?2 AND b.subject_key = ?3 LIMIT 1",
+            params![row.provider, key, row.subject.to_ascii_lowercase()],
+            |row| row.get(0),
+            "read who published a binding",
+        ),
+        "room" => read::first(
+            connection,
+            "SELECT i.name FROM rooms r JOIN instances i ON i.id = r.instance_id
+             WHERE r.channel = ?1 AND r.work_item = ?2",
+            params![key, row.work_item.as_deref().unwrap_or_default()],
+            |row| row.get(0),
+            "read who published a room",
+        ),
+        _ => Ok(None),
+    }
+}
+
+fn also_about(connection: &Connection, id: EventId) -> Result<Vec<String>, StoreError> {
+    read::all(
+        connection,
+        "SELECT work_item FROM event_links WHERE event_id = ?1 ORDER BY subject_key",
+        params![id.0],
+        |row| row.get(0),
+        "read what else an event concerns",
+    )
+}
+
+fn awaited(connection: &Connection, id: EventId) -> Result<Vec<Awaited>, StoreError> {
+    read::all(
+        connection,
+        "SELECT kind, key FROM event_references WHERE event_id = ?1 ORDER BY position",
+        params![id.0],
+        |row| {
+            Ok(Awaited {
+                by: row.get(0)?,
+                key: row.get(1)?,
+            })
+        },
+        "read what an event awaits",
+    )
 }
 
 fn ended_hand_outs(
@@ -166,7 +262,8 @@ fn ended_hand_outs(
 ) -> Result<BTreeMap<i64, Vec<HandOut>>, StoreError> {
     let rows = read::all(
         connection,
-        "SELECT h.seq, h.number, h.run, h.attempt, h.handed_at_ms, h.ended_at_ms, h.ended
+        "SELECT h.seq, h.number, h.run, h.attempt, h.handed_at_ms, h.ended_at_ms, h.ended,
+             h.detail
          FROM deliveries d JOIN hand_outs h ON h.seq = d.seq
          WHERE d.event_id = ?1 ORDER BY h.seq, h.id",
         params![id.0],
@@ -178,6 +275,7 @@ fn ended_hand_outs(
                 handed_at: Timestamp(row.get(4)?).to_string(),
                 ended_at: shown_time(row.get(5)?),
                 ended: shown_text(row.get(6)?),
+                detail: shown_text(row.get(7)?),
             };
             Ok((row.get::<_, i64>(0)?, hand_out))
         },
@@ -209,6 +307,7 @@ fn read_delivery(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<DeliveryStor
         detail: shown_text(row.get(11)?),
         ended_at: shown_time(row.get(12)?),
         redrive_of: (redrive_of > 0).then_some(redrive_of),
+        waits_for: None,
         hand_outs: Vec::new(),
     })
 }
@@ -243,6 +342,7 @@ fn read_own_hand_out(row: &Row<'_>) -> rusqlite::Result<Option<HandOut>> {
         handed_at: Timestamp(row.get(16)?).to_string(),
         ended_at: shown_time(row.get(12)?).filter(|_| is_over),
         ended: shown_text(ended).filter(|_| is_over),
+        detail: shown_text(row.get(11)?).filter(|_| is_over),
     }))
 }
 

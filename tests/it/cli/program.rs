@@ -115,6 +115,11 @@ impl Running {
         }
     }
 
+    /// Whether standard error holds a text by now; what is read is not read again.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.err.try_iter().any(|line| line.contains(text))
+    }
+
     /// Sends SIGKILL, without waiting.
     pub(crate) fn signal_kill(&self) {
         kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();

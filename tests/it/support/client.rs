@@ -156,6 +156,8 @@ impl Reply {
             match stream.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+                // The machine was stopped for a moment.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("no answer: {error}; so far {:?}", text(&bytes)),
             }
         }

@@ -195,7 +195,8 @@ pub(super) async fn events(store: &Addr<TestStore>) -> Vec<String> {
 /// What named the work item of each event in the file, in order.
 pub(super) async fn resolutions(store: &Addr<TestStore>) -> Vec<String> {
     with(store, |connection| {
-        let sql = "SELECT resolved_by FROM events ORDER BY id";
+        let sql = "SELECT substr(resolved_by, 1, instr(resolved_by || ':', ':') - 1)
+                   FROM events ORDER BY id";
         let mut statement = connection.prepare(sql).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         rows.map(Result::unwrap).collect()

@@ -1,0 +1,81 @@
+//! `replay`: stored events once more, onto the queue of one instance.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::context::Context;
+use super::failure::Failure;
+use super::intervening::{Appended, ChangeOptions};
+use super::selecting::{Moment, ends, period, shown_subject, subject_filter};
+use super::trouble::Trouble;
+use crate::domain::{Clock, InstanceName};
+use crate::store::SubjectFilter;
+
+const EXAMPLES: &str = "\
+Examples:
+  the-loop-gateway replay --to laptop 199 208
+  the-loop-gateway replay --to laptop --subject github:octo/repo#15
+  the-loop-gateway replay --to laptop --since 2h --until 1h --dry-run
+
+Each event becomes a new delivery on that queue, whoever works on the work item and whatever became
+of the event before, in the order of the events. At most 500 at a time: narrow a longer selection
+by time. What waits on that queue already, and what has no payload any more, is skipped.";
+
+/// Send stored events to one instance
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Replay {
+    /// The numbers of events, as `events` shows them
+    #[arg(value_name = "EVENT", num_args = 0..=500)]
+    events: Vec<i64>,
+    /// The instance that gets them
+    #[arg(long, value_name = "NAME", value_parser = InstanceName::parse)]
+    to: InstanceName,
+    /// Those of this subject or work item
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_filter)]
+    subject: Option<SubjectFilter>,
+    /// Those received since then: a time, or a distance such as 30min, 2h or 3d
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    since: Option<Moment>,
+    /// Those received before then
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    until: Option<Moment>,
+    #[command(flatten)]
+    options: ChangeOptions,
+}
+
+impl Replay {
+    pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
+        let body = self.body(context)?;
+        let answer = Context::wait_for(async {
+            let api = self.options.gateway(context)?;
+            self.options.ask(&api, "replay", &body).await
+        })?;
+        let done: Appended = serde_json::from_value(answer).map_err(Failure::Rows)?;
+        let past = format!("replayed onto {}", self.to);
+        done.write(&past, self.options.format, context)
+    }
+
+    fn body(&self, context: &Context) -> Result<Value, Failure> {
+        if self.events.is_empty() && self.subject.is_none() && self.since.is_none() {
+            let how = "numbers of events, --subject, or --since";
+            return Err(Trouble::NothingSelected(how).into());
+        }
+        let (since, until) = ends(period(self.since, self.until, context.clock.now()));
+        let subject = self.subject.as_ref().and_then(shown_subject);
+        let texts = [
+            ("instance", Some(self.to.to_string())),
+            ("subject", subject),
+            ("since", since),
+            ("until", until),
+        ];
+        let mut body: Map<String, Value> = texts
+            .into_iter()
+            .filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))))
+            .collect();
+        if !self.events.is_empty() {
+            body.insert("events".to_owned(), json!(self.events));
+        }
+        Ok(Value::Object(body))
+    }
+}
