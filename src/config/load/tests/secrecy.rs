@@ -36,7 +36,7 @@ fn a_token_under_a_key_for_a_variable_is_refused_and_not_repeated() {
         .iter()
         .filter(|(path, _)| path.ends_with("Env"))
         .collect();
-    assert_eq!(for_variables.len(), 11);
+    assert_eq!(for_variables.len(), 12);
     for (path, text) in for_variables {
         assert_refused_without_the_token(text, path);
     }
