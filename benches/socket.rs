@@ -28,7 +28,7 @@ use serde_json::json;
 use support::gateway::Running;
 use support::{Samples, load};
 use the_loop_gateway::config::GatewayConfig;
-use the_loop_gateway::devkit::slack::{Envelope, FakeSlack, Seen};
+use the_loop_gateway::devkit::slack::{Envelope, FakeSlack};
 use the_loop_gateway::domain::WorkItemRef;
 use the_loop_gateway::providers::signature::sign_slack;
 
@@ -75,7 +75,7 @@ fn main() {
         },
         &[("SLACK_SIGNING_SECRET", SIGNING_SECRET)],
     );
-    wait(&slack, "it is connected", |seen| seen.live.len() == 1);
+    wait("it is connected", || slack.seen().live.len() == 1);
     let mut pairs = Vec::new();
     // In turn, so that a machine that slows down slows both.
     for number in 0..BURSTS {
@@ -111,15 +111,11 @@ fn fake_slack() -> FakeSlack {
     receiver.recv().expect("a fake")
 }
 
-fn wait(slack: &FakeSlack, wanted: &str, is_so: impl Fn(&Seen) -> bool) -> Seen {
+fn wait(wanted: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
-    loop {
-        let seen = slack.seen();
-        if is_so(&seen) {
-            return seen;
-        }
+    while !is_so() {
         assert!(began.elapsed() < PATIENCE, "waited in vain until {wanted}");
-        std::thread::park_timeout(Duration::from_millis(5));
+        std::thread::park_timeout(Duration::from_millis(2));
     }
 }
 
@@ -142,12 +138,13 @@ fn burst(slack: &FakeSlack, envelopes: &[Envelope]) -> Burst {
         .iter()
         .map(|one| one.envelope_id.as_str())
         .collect();
-    let before = slack.seen().acks.len();
+    let before = slack.ack_count();
     let began = Instant::now();
     assert!(slack.push_all(envelopes), "there is no socket");
-    let seen = wait(slack, "all are acked", |seen| {
-        seen.acks.len() >= before + envelopes.len()
+    wait("all are acked", || {
+        slack.ack_count() >= before + envelopes.len()
     });
+    let seen = slack.seen();
     let acks = &seen.acks[before..];
     let acked: BTreeSet<&str> = acks.iter().map(|ack| ack.envelope_id.as_str()).collect();
     assert_eq!(acked, ids, "each is acked once");
