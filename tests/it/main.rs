@@ -20,6 +20,7 @@ mod cli;
 mod client;
 mod contract;
 mod corpus;
+mod documents;
 mod faults;
 mod http_edges;
 mod polling;
