@@ -372,6 +372,7 @@ fn http_state(
         log: log.clone(),
         clock: Arc::clone(&parts.clock),
         timeouts: parts.timeouts,
+        patience: parts.patience,
     };
     let environment: &Environment = &loaded.environment;
     HttpState::new(http_parts, HttpSettings::new(&loaded.config, environment))

@@ -25,16 +25,29 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a gateway that declares `octo/repo`.
     pub(crate) fn start(root: &Path) -> Self {
+        let change = |config: &mut GatewayConfig| {
+            config.github.webhook.enabled = true;
+            config.declared = declared();
+        };
+        Self::with(root, change, &[("THE_LOOP_GH_WEBHOOK_SECRET", SECRET)])
+    }
+
+    /// Starts a gateway of a configuration and the variables of its secrets.
+    pub(crate) fn with(
+        root: &Path,
+        change: impl FnOnce(&mut GatewayConfig),
+        variables: &[(&'static str, &'static str)],
+    ) -> Self {
         let mut config = GatewayConfig::rooted_at(root);
         config.listen.address.port = 0;
-        config.github.webhook.enabled = true;
-        config.declared = declared();
+        change(&mut config);
+        let environment = Environment::given(variables.iter().copied());
         let (sender, receiver) = channel();
         let thread = std::thread::spawn(move || {
             actix_rt::System::new().block_on(async move {
                 let loaded = LoadedConfig {
                     config,
-                    environment: Environment::given([("THE_LOOP_GH_WEBHOOK_SECRET", SECRET)]),
+                    environment,
                     fingerprint: ConfigFingerprint::look(None, None),
                     warnings: Vec::new(),
                 };

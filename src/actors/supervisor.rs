@@ -107,7 +107,7 @@ impl IngressSupervisorActor {
                 clock: parts.clock,
                 log: parts.log,
                 timing: parts.timing,
-                gates: BTreeMap::new(),
+                gates: Vec::new(),
             },
             board: parts.board,
             look_every: parts.look_every,

@@ -7,7 +7,7 @@ use actix::{Actor, Addr, Arbiter, ArbiterHandle, Context};
 
 use crate::actors::AdapterTiming;
 use crate::domain::{Clock, SystemClock};
-use crate::http::Timeouts;
+use crate::http::{Patience, Timeouts};
 use crate::store::PageLimit;
 
 /// What differs between the real process, a test and a simulation.
@@ -21,6 +21,8 @@ pub struct Parts {
     pub intervals: Intervals,
     /// How slow a client may be.
     pub timeouts: Timeouts,
+    /// How long a busy store is waited for.
+    pub patience: Patience,
     /// Keeps the store from growing: a full disk, for tests.
     pub page_limit: PageLimit,
     /// How slow those may be that the gateway asks.
@@ -36,6 +38,7 @@ impl Default for Parts {
             arbiters: Arbiters::Own,
             intervals: Intervals::default(),
             timeouts: Timeouts::default(),
+            patience: Patience::default(),
             page_limit: PageLimit::default(),
             adapters: AdapterTiming::default(),
             port: None,

@@ -1,5 +1,7 @@
 //! `check`: is the configuration right, and which of its secrets are there?
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde::Serialize;
 
@@ -7,7 +9,7 @@ use super::context::Context;
 use super::failure::Failure;
 use super::list::Format;
 use super::table::{Column, TableRow, render};
-use crate::config::{ConfigError, EnvName, Environment, GatewayConfig, LoadedConfig};
+use crate::config::{ConfigError, EnvName, Environment, GatewayConfig, GitHubPoll, LoadedConfig};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -192,7 +194,7 @@ fn wanted(config: &GatewayConfig) -> Vec<(&'static str, Option<&EnvName>)> {
         ]);
     }
     if github.poll.enabled {
-        wanted.push(("github.poll.tokenEnv", Some(&github.poll.token_env)));
+        wanted.extend(tokens_of(&github.poll));
     }
     if jira.webhook.enabled {
         wanted.extend([
@@ -236,9 +238,55 @@ fn wanted(config: &GatewayConfig) -> Vec<(&'static str, Option<&EnvName>)> {
     wanted
 }
 
+/// The poll's own token where it is used, and those of single sources; each once.
+fn tokens_of(poll: &GitHubPoll) -> Vec<(&'static str, Option<&EnvName>)> {
+    let used: BTreeSet<&EnvName> = poll
+        .sources
+        .iter()
+        .filter_map(|source| source.token_env.as_ref())
+        .collect();
+    let own = &poll.token_env;
+    let is_used = used.is_empty() || used.contains(own);
+    let others = used.iter().filter(|name| **name != own);
+    let others = others.map(|name| ("github.poll.sources[].tokenEnv", Some(*name)));
+    let own = is_used.then_some(("github.poll.tokenEnv", Some(own)));
+    own.into_iter().chain(others).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_token_of_the_poll_is_wanted_once() {
+        let text = "github: {poll: {enabled: true, sources: [\
+            {repositories: [octo/one, octo/two]}, \
+            {repositories: [ghe.example/octo/three], tokenEnv: GHE}, \
+            {repositories: [octo/four], tokenEnv: GHE}]}}";
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.yaml");
+        std::fs::write(
+            &path,
+            format!("repositories: [octo/*, ghe.example/octo/*]\n{text}"),
+        )
+        .unwrap();
+        let search = crate::config::Search {
+            explicit: Some(path),
+            directory: folder.path().to_owned(),
+        };
+        let loaded = crate::config::load(&search, &Environment::given([("HOME", "/nowhere")]));
+        let loaded = loaded.unwrap();
+        let wanted = tokens_of(&loaded.config.github.poll);
+        let shown: Vec<_> = wanted
+            .into_iter()
+            .map(|(used_by, name)| (used_by, name.unwrap().as_str().to_owned()))
+            .collect();
+        let expected = [
+            ("github.poll.tokenEnv", "GITHUB_TOKEN".to_owned()),
+            ("github.poll.sources[].tokenEnv", "GHE".to_owned()),
+        ];
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn the_secrets_of_enabled_transports_are_named_and_those_of_others_are_not() {

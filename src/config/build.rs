@@ -300,9 +300,19 @@ fn parse_one<T>(
     problems: &mut Problems,
     parse: impl Fn(&str) -> Result<T, ParseError>,
 ) -> Option<T> {
+    parse_at(KeyPath::of(key), text, problems, parse)
+}
+
+/// As [`parse_one`], for a key below an element of a list.
+fn parse_at<T>(
+    at: KeyPath,
+    text: Option<String>,
+    problems: &mut Problems,
+    parse: impl Fn(&str) -> Result<T, ParseError>,
+) -> Option<T> {
     let parsed = parse(&text?);
     parsed
-        .map_err(|error| problems.spoil(KeyPath::of(key), error.to_string()))
+        .map_err(|error| problems.spoil(at, error.to_string()))
         .ok()
 }
 

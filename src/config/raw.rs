@@ -102,6 +102,8 @@ raw! {
     }
     RawSource {
         repositories: RawList<String>,
+        token_env: Option<String>,
+        api_base: Option<String>,
         labels: Option<RawList<String>>,
         monitor: RawMonitor,
     }

@@ -59,7 +59,7 @@ pub struct GitHubPoll {
     pub enabled: bool,
     /// The time between two rounds over a repository.
     pub interval: Duration,
-    /// The variable of the token.
+    /// The variable of the token of the repositories that name none of their own.
     pub token_env: EnvName,
     /// Check runs and statuses of claimed pull requests.
     pub ci: CiPoll,
@@ -102,6 +102,8 @@ pub struct GitHubSource {
     pub repo: String,
     /// The URL of the REST API, without a trailing `/`.
     pub api_base: String,
+    /// The variable of the token that is sent there; `None`: no token is meant for that server.
+    pub token_env: Option<EnvName>,
     /// The labels of which an open item must carry all for its presence to be reported.
     pub labels: Vec<String>,
     /// Which items to report.

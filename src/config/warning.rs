@@ -26,9 +26,15 @@ pub enum ConfigWarning {
     /// Polling GitHub is enabled without a repository to poll.
     #[error("github.poll is enabled, but no entry of repositories names one repository to poll")]
     NothingToPoll,
-    /// Polling GitHub is enabled for repositories of several hosts, and there is one token.
-    #[error("github.poll sends the one token of github.poll.tokenEnv to more than one host")]
-    OneTokenForSeveralHosts,
+    /// Polling GitHub is enabled for repositories of several hosts, and one has no token.
+    #[error(
+        "{host} is not polled: the token of github.poll.tokenEnv is sent to one server only; \
+         name a tokenEnv for {host} in github.poll.sources"
+    )]
+    HostWithoutToken {
+        /// The host that no token is meant for.
+        host: String,
+    },
     /// A transport of Jira is enabled, and every event is dropped.
     #[error("jira.projects is empty: every Jira event is dropped")]
     NoProjects,
@@ -65,14 +71,16 @@ pub(super) fn of_config(config: &GatewayConfig) -> Vec<ConfigWarning> {
     } else if github.poll.enabled && github.poll.sources.is_empty() {
         warnings.push(ConfigWarning::NothingToPoll);
     }
-    let api_bases: BTreeSet<&str> = github
-        .poll
-        .sources
-        .iter()
-        .map(|it| it.api_base.as_str())
-        .collect();
-    if github.poll.enabled && api_bases.len() > 1 {
-        warnings.push(ConfigWarning::OneTokenForSeveralHosts);
+    if github.poll.enabled {
+        let sources = github.poll.sources.iter();
+        let without = sources.filter(|source| source.token_env.is_none());
+        let hosts: BTreeSet<&String> = without.map(|source| &source.host).collect();
+        warnings.extend(
+            hosts
+                .into_iter()
+                .cloned()
+                .map(|host| ConfigWarning::HostWithoutToken { host }),
+        );
     }
     if (jira.webhook.enabled || jira.poll.enabled) && declared.jira_projects.is_empty() {
         warnings.push(ConfigWarning::NoProjects);

@@ -57,6 +57,12 @@ impl FakeJira {
         self.0.end_trouble();
     }
 
+    /// Does something right after the next answer to a request that contains `part`.
+    pub fn then(&self, part: &str, what: impl FnOnce(&Self) + Send + 'static) {
+        let own = self.clone();
+        self.0.then(part, move || what(&own));
+    }
+
     /// Takes only this `Authorization` from now on. A site that strangers may browse answers a
     /// search nevertheless, with nothing.
     pub fn require_authorization(&self, value: &str, is_browsable: bool) {

@@ -207,6 +207,12 @@ impl FakeSlack {
         self.shared.change_nothing(state::State::seen)
     }
 
+    /// How many acks came so far; cheaper than all that was [`seen`](FakeSlack::seen).
+    #[must_use]
+    pub fn ack_count(&self) -> usize {
+        self.shared.change_nothing(state::State::ack_count)
+    }
+
     /// Waits until the probe finds what it looks for.
     ///
     /// # Errors

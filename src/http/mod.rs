@@ -31,7 +31,7 @@ use actix_web::{HttpResponse, Resource};
 
 use self::error::ApiError;
 
-pub use self::server::{Listener, Timeouts, serve};
+pub use self::server::{Listener, Patience, Timeouts, serve};
 pub use self::settings::HttpSettings;
 pub use self::state::{HttpParts, HttpState, Phase};
 

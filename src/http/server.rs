@@ -38,6 +38,24 @@ impl Default for Timeouts {
     }
 }
 
+/// How long a provider is kept waiting for a store that is busy, before it is answered 503.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// GitHub gives up after 10 s and never comes again; Jira waits longer.
+    pub webhooks: Duration,
+    /// Slack shows its user an error after 3 s.
+    pub slack: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            webhooks: Duration::from_secs(8),
+            slack: Duration::from_millis(2_500),
+        }
+    }
+}
+
 /// A bound listener and what it answers.
 #[derive(Debug)]
 pub struct Listener {

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::counters::IngressCounters;
 use super::counters_seen::CountersSeen;
 use super::limits::Budget;
-use super::server::Timeouts;
+use super::server::{Patience, Timeouts};
 use super::settings::HttpSettings;
 use crate::actors::{IngressBoard, Queues, Store, StoreHealth};
 use crate::domain::Clock;
@@ -44,6 +44,8 @@ pub struct HttpParts {
     pub clock: Arc<dyn Clock>,
     /// How slow a client may be.
     pub timeouts: Timeouts,
+    /// How slow the store may be.
+    pub patience: Patience,
 }
 
 /// Shared by all workers of both listeners.

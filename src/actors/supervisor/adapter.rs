@@ -1,6 +1,5 @@
 //! A running adapter, whatever it is: started from its spec, told of changes, stopped.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -34,8 +33,15 @@ pub(super) struct Means {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) log: EventLog,
     pub(super) timing: AdapterTiming,
-    /// The gate of each API, with the tokens that it is for.
-    pub(super) gates: BTreeMap<String, (Tokens, Arc<Gate>)>,
+    /// The gates in use.
+    pub(super) gates: Vec<OwnGate>,
+}
+
+/// The gate of an API for those who ask with the same tokens: others have other limits.
+pub(super) struct OwnGate {
+    api_base: String,
+    tokens: Tokens,
+    gate: Arc<Gate>,
 }
 
 /// A running adapter.
@@ -143,20 +149,24 @@ impl Means {
         })
     }
 
-    /// The gate of an API; other tokens have other limits, so they get another one.
+    /// The gate of an API and its tokens; those that nobody uses any more are given up.
     fn gate(&mut self, spec: &PollerSpec) -> Arc<Gate> {
         let api_base = match &spec.source {
             PollSource::GitHub { repository, .. } => &repository.api_base,
             PollSource::Jira(project) => &project.api_base,
         };
-        match self.gates.get(api_base) {
-            Some((tokens, gate)) if *tokens == spec.tokens => Arc::clone(gate),
-            _ => {
-                let gate = Arc::new(Gate::new(Arc::clone(&self.clock)));
-                let entry = (spec.tokens.clone(), Arc::clone(&gate));
-                self.gates.insert(api_base.clone(), entry);
-                gate
-            }
+        let mut gates = self.gates.iter();
+        let own = gates.find(|own| own.api_base == *api_base && own.tokens == spec.tokens);
+        if let Some(own) = own {
+            return Arc::clone(&own.gate);
         }
+        self.gates.retain(|own| Arc::strong_count(&own.gate) > 1);
+        let gate = Arc::new(Gate::new(Arc::clone(&self.clock)));
+        self.gates.push(OwnGate {
+            api_base: api_base.clone(),
+            tokens: spec.tokens.clone(),
+            gate: Arc::clone(&gate),
+        });
+        gate
     }
 }

@@ -31,6 +31,8 @@ const SLACK_SOCKET: &str = "slack-socket";
 pub(super) struct Plan {
     /// Of each ingress, how it stands without asking an adapter; absent: its adapters say.
     pub(super) fixed: BTreeMap<&'static str, Fixed>,
+    /// Of each source that is not asked, how it stands; by the name that its adapter would have.
+    pub(super) withheld: BTreeMap<String, Fixed>,
     /// The adapters by name.
     pub(super) adapters: BTreeMap<String, Spec>,
 }
@@ -89,8 +91,14 @@ impl Tokens {
         }
     }
 
-    fn first_unset(&self) -> Option<&EnvName> {
-        self.names.iter().find(|name| !self.secret(name).is_set())
+    /// Why nobody can be asked with them.
+    fn lack(&self) -> Option<Fixed> {
+        if self.names.is_empty() {
+            let error = "no token is named for this server: name a tokenEnv for it";
+            return Some(Fixed::failed(error));
+        }
+        let unset = self.names.iter().find(|name| !self.secret(name).is_set());
+        unset.map(Fixed::missing)
     }
 }
 
@@ -204,15 +212,20 @@ impl Plan {
             self.fixed.insert(GITHUB_POLL, off);
             return;
         }
-        let sources = poll.sources.iter().map(|repository| PollSource::GitHub {
-            repository: repository.clone(),
-            checks_every: poll.ci.enabled.then_some(poll.ci.interval),
+        let checks_every = poll.ci.enabled.then_some(poll.ci.interval);
+        let sources = poll.sources.iter().map(|repository| {
+            let tokens = Tokens {
+                environment: environment.clone(),
+                names: repository.token_env.iter().cloned().collect(),
+            };
+            let repository = repository.clone();
+            let source = PollSource::GitHub {
+                repository,
+                checks_every,
+            };
+            (source, tokens)
         });
-        let tokens = Tokens {
-            environment: environment.clone(),
-            names: vec![poll.token_env.clone()],
-        };
-        self.pollers(GITHUB_POLL, sources.collect(), poll.interval, &tokens);
+        self.pollers(GITHUB_POLL, sources.collect(), poll.interval);
     }
 
     fn jira(&mut self, config: &GatewayConfig, environment: &Environment) {
@@ -226,31 +239,39 @@ impl Plan {
             environment: environment.clone(),
             names: jira_variables(poll, &config.jira.deployment),
         };
-        self.pollers(JIRA_POLL, jira_sources(config), poll.interval, &tokens);
+        let sources = jira_sources(config).into_iter();
+        let sources = sources.map(|source| (source, tokens.clone()));
+        self.pollers(JIRA_POLL, sources.collect(), poll.interval);
     }
 
+    /// The sources of an ingress. What keeps all of them off keeps the ingress off; what keeps
+    /// some of them off is said of those.
     fn pollers(
         &mut self,
-        name: &'static str,
-        sources: Vec<PollSource>,
+        ingress: &'static str,
+        sources: Vec<(PollSource, Tokens)>,
         interval: Duration,
-        tokens: &Tokens,
     ) {
-        if let Some(variable) = tokens.first_unset() {
-            self.fixed.insert(name, Fixed::missing(variable));
-        } else if sources.is_empty() || tokens.names.is_empty() {
-            let nothing = "nothing is named that could be polled";
-            self.fixed.insert(name, Fixed::failed(nothing));
-        }
-        if self.fixed.contains_key(name) {
+        let reasons: Vec<_> = sources.iter().map(|(_, tokens)| tokens.lack()).collect();
+        let common = match reasons.split_first() {
+            None => Some(Fixed::failed("nothing is named that could be polled")),
+            Some((first, others)) if others.iter().all(|one| one == first) => first.clone(),
+            Some(_) => None,
+        };
+        if let Some(common) = common {
+            self.fixed.insert(ingress, common);
             return;
         }
-        for source in sources {
+        for ((source, tokens), reason) in sources.into_iter().zip(reasons) {
             let name = source.name();
+            if let Some(reason) = reason {
+                self.withheld.insert(name, reason);
+                continue;
+            }
             let spec = PollerSpec {
                 source,
                 interval,
-                tokens: tokens.clone(),
+                tokens,
             };
             self.adapters.insert(name, Spec::Poller(spec));
         }

@@ -10,6 +10,7 @@ fn source(repo: &str) -> GitHubSource {
         owner: "octo".to_owned(),
         repo: repo.to_owned(),
         api_base: "http://127.0.0.1:1".to_owned(),
+        token_env: EnvName::parse("GITHUB_TOKEN").ok(),
         labels: Vec::new(),
         monitor: Monitor::default(),
     }
@@ -102,6 +103,38 @@ fn a_spec_changes_with_its_token_and_not_with_other_variables() {
         assert_eq!(is_same, !name.starts_with("github-poll:"), "{name}");
     }
     assert!(!format!("{after:?}").contains("other"));
+}
+
+#[test]
+fn a_source_without_its_token_is_kept_off_alone_and_says_why() {
+    let mut config = config();
+    config.github.poll.sources.push(GitHubSource {
+        token_env: None,
+        ..source("elsewhere")
+    });
+    config.github.poll.sources.push(GitHubSource {
+        token_env: EnvName::parse("OTHER_TOKEN").ok(),
+        ..source("other")
+    });
+    let plan = plan(&config, &Environment::given(VARIABLES));
+    assert!(!plan.fixed.contains_key("github-poll"));
+    let asked: Vec<&str> = plan.adapters.keys().map(String::as_str).collect();
+    assert_eq!(
+        asked,
+        [
+            "github-poll:octo/one",
+            "github-poll:octo/two",
+            "jira-poll:acme.atlassian.net/PROJ",
+            "slack-socket",
+        ]
+    );
+    let [elsewhere, other] =
+        ["elsewhere", "other"].map(|repo| &plan.withheld[&format!("github-poll:octo/{repo}")]);
+    assert_eq!(elsewhere.state, IngressState::Failed);
+    let error = elsewhere.error.as_deref().unwrap();
+    assert!(error.contains("tokenEnv"), "{error}");
+    assert_eq!(other.state, IngressState::MissingSecret);
+    assert_eq!(other.variable.as_deref(), Some("OTHER_TOKEN"));
 }
 
 #[test]

@@ -56,11 +56,11 @@ impl Standings {
         let mut news = Vec::new();
         for ingress in INGRESSES {
             let before = self.told.get(ingress);
-            let Some(mut status) = self.summary(ingress, plan.fixed.get(ingress), now) else {
+            let Some(mut status) = self.summary(ingress, plan, now) else {
                 continue;
             };
-            if let Some(before) = before.filter(|before| before.state == status.state) {
-                status.since = before.since;
+            if let Some(before) = before {
+                keep_since(&mut status, before);
             }
             if before == Some(&status) {
                 continue;
@@ -77,29 +77,22 @@ impl Standings {
     }
 
     /// How an ingress stands; none while adapters that are still to come have not been started.
-    fn summary(
-        &self,
-        ingress: &str,
-        fixed: Option<&Fixed>,
-        now: Timestamp,
-    ) -> Option<IngressStatus> {
-        let parts = self
-            .adapters
-            .iter()
-            .filter_map(|(name, status)| match ingress_of(name) {
-                (of, source) if of == ingress => Some((source, status)),
-                _ => None,
-            });
+    fn summary(&self, ingress: &str, plan: &Plan, now: Timestamp) -> Option<IngressStatus> {
+        let withheld = plan.withheld.iter();
+        let withheld: Vec<_> = withheld
+            .map(|(name, fixed)| (name, status_of(fixed, now)))
+            .collect();
+        let all = self.adapters.iter();
+        let all = all.chain(withheld.iter().map(|(name, status)| (*name, status)));
+        let parts = all.filter_map(|(name, status)| match ingress_of(name) {
+            (of, source) if of == ingress => Some((source, status)),
+            _ => None,
+        });
         let parts: Vec<_> = parts.collect();
         let Some((source, worst)) = parts.iter().max_by_key(|(_, status)| rank(status.state))
         else {
-            return fixed.map(|fixed| IngressStatus {
-                state: fixed.state,
-                since: now,
-                error: fixed.error.clone(),
-                variable: fixed.variable.clone(),
-                sources: BTreeMap::new(),
-            });
+            let fixed = plan.fixed.get(ingress);
+            return fixed.map(|fixed| status_of(fixed, now));
         };
         let error = worst.error.as_ref().map(|error| match source {
             Some(source) => format!("{source}: {error}"),
@@ -115,6 +108,28 @@ impl Standings {
             variable: worst.variable.clone(),
             sources: sources.collect(),
         })
+    }
+}
+
+fn status_of(fixed: &Fixed, now: Timestamp) -> IngressStatus {
+    IngressStatus {
+        state: fixed.state,
+        since: now,
+        error: fixed.error.clone(),
+        variable: fixed.variable.clone(),
+        sources: BTreeMap::new(),
+    }
+}
+
+/// What stands as it stood does so since then.
+fn keep_since(status: &mut IngressStatus, before: &IngressStatus) {
+    if status.state == before.state {
+        status.since = before.since;
+    }
+    for (source, status) in &mut status.sources {
+        if let Some(before) = before.sources.get(source) {
+            keep_since(status, before);
+        }
     }
 }
 

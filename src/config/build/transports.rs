@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{duration, is_loopback, parse_one};
+use super::{duration, is_loopback, parse_at, parse_one};
 use crate::config::problem::{KeyPath, Problems};
 use crate::config::raw::{
     RawGitHub, RawGitHubPoll, RawJira, RawJiraPoll, RawList, RawMonitor, RawRoom, RawSlack,
@@ -26,27 +26,26 @@ pub(super) fn github(raw: RawGitHub, declared: &Declared, problems: &mut Problem
 
 fn github_poll(raw: RawGitHubPoll, declared: &Declared, problems: &mut Problems) -> GitHubPoll {
     let default = GitHubPoll::default();
+    let api_base = raw.api_base;
     let own = SourceRules {
-        api_base: parse_one(
-            "github.poll.apiBase",
-            raw.api_base,
-            problems,
-            parse_api_base,
-        ),
+        api_base: parse_one("github.poll.apiBase", api_base, problems, parse_api_base),
+        token_env: None,
         labels: labels(raw.labels).unwrap_or_else(|| vec![DEFAULT_LABEL.to_owned()]),
         monitor: monitor(&raw.monitor, Monitor::default()),
     };
-    let sources = if raw.sources.is_empty() {
+    let mut sources = if raw.sources.is_empty() {
         let exact = declared.repositories.iter();
         distinct(exact.filter_map(|pattern| own.source(pattern)).collect())
     } else {
         github_sources(raw.sources, &own, declared, problems)
     };
+    let token_env = env_name("github.poll.tokenEnv", raw.token_env, problems);
+    let token_env = token_env.unwrap_or(default.token_env);
+    lend(&token_env, &mut sources);
     GitHubPoll {
         enabled: raw.enabled.unwrap_or(default.enabled),
         interval: duration(raw.interval_seconds, default.interval),
-        token_env: env_name("github.poll.tokenEnv", raw.token_env, problems)
-            .unwrap_or(default.token_env),
+        token_env,
         ci: CiPoll {
             enabled: raw.ci.enabled.unwrap_or(default.ci.enabled),
             interval: duration(raw.ci.interval_seconds, default.ci.interval),
@@ -55,11 +54,37 @@ fn github_poll(raw: RawGitHubPoll, declared: &Declared, problems: &mut Problems)
     }
 }
 
+/// Gives the poll's own token to the repositories that name none, on one server: a token must not
+/// be shown to a server that did not make it. That is github.com's if one of them is there, else
+/// the first one's.
+fn lend(token_env: &EnvName, sources: &mut [GitHubSource]) {
+    let without = || sources.iter().filter(|source| source.token_env.is_none());
+    let home = without().find(|source| source.host == "github.com");
+    let home = home.or_else(|| without().next());
+    let Some(server) = home.map(|source| server_of(&source.api_base).to_owned()) else {
+        return;
+    };
+    for source in sources {
+        if source.token_env.is_none() && server_of(&source.api_base) == server {
+            source.token_env = Some(token_env.clone());
+        }
+    }
+}
+
+/// Scheme, host and port of a base URL.
+fn server_of(api_base: &str) -> &str {
+    let authority = api_base.find("://").map_or(0, |at| at.saturating_add(3));
+    let path = api_base.get(authority..).and_then(|rest| rest.find('/'));
+    let end = path.map_or(api_base.len(), |at| authority.saturating_add(at));
+    api_base.get(..end).unwrap_or(api_base)
+}
+
 const DEFAULT_LABEL: &str = "the-loop: auto-execute";
 
 /// How the repositories of one source are polled.
 struct SourceRules {
     api_base: Option<String>,
+    token_env: Option<EnvName>,
     labels: Vec<String>,
     monitor: Monitor,
 }
@@ -80,6 +105,7 @@ impl SourceRules {
             owner: owner.clone(),
             repo: repo.clone()?,
             api_base,
+            token_env: self.token_env.clone(),
             labels: self.labels.clone(),
             monitor: self.monitor,
         })
@@ -97,14 +123,16 @@ fn github_sources(
     let declared_is_known = !problems.spoil_any_of(&["repositories"]);
     for (index, raw) in raw.into_iter().enumerate() {
         let Some(raw) = raw else { continue };
+        let at = KeyPath::of("github.poll.sources").join(index);
+        let api_base = parse_at(at.join("apiBase"), raw.api_base, problems, parse_api_base);
+        let token_env = raw.token_env;
         let rules = SourceRules {
-            api_base: own.api_base.clone(),
+            api_base: api_base.or_else(|| own.api_base.clone()),
+            token_env: parse_at(at.join("tokenEnv"), token_env, problems, EnvName::parse),
             labels: labels(raw.labels).unwrap_or_else(|| own.labels.clone()),
             monitor: monitor(&raw.monitor, own.monitor),
         };
-        let at = KeyPath::of("github.poll.sources")
-            .join(index)
-            .join("repositories");
+        let at = at.join("repositories");
         for (index, text) in raw.repositories.into_iter().enumerate() {
             let Some(text) = text else { continue };
             let parsed = RepositoryPattern::parse(&text).map(|pattern| rules.source(&pattern));

@@ -156,6 +156,76 @@ fn without_sources_every_entry_that_names_one_repository_is_polled() {
     assert_eq!(sources[0].labels, ["the-loop: auto-execute"]);
 }
 
+/// The server and the token of each repository that is polled.
+fn tokens_of(text: &str) -> Vec<(String, Option<String>)> {
+    let sources = loaded(text).config.github.poll.sources.into_iter();
+    let token = |source: crate::config::GitHubSource| {
+        let variable = source.token_env.map(|name| name.as_str().to_owned());
+        (source.api_base, variable)
+    };
+    sources.map(token).collect()
+}
+
+#[test]
+fn a_token_is_for_one_server_only() {
+    const GITHUB: &str = "https://api.github.com";
+    const GHE: &str = "https://ghe.example/api/v3";
+    let some = |name: &str| Some(name.to_owned());
+    for (text, expected) in [
+        (
+            "repositories: [ghe.example/a/b, a/b]",
+            vec![(GHE, None), (GITHUB, some("GITHUB_TOKEN"))],
+        ),
+        (
+            "repositories: [ghe.example/a/b, ghe.example/a/c]",
+            vec![(GHE, some("GITHUB_TOKEN")), (GHE, some("GITHUB_TOKEN"))],
+        ),
+        (
+            "{repositories: [ghe.example/a/b, a/b], github: {poll: {apiBase: 'https://one.example/x'}}}",
+            vec![
+                ("https://one.example/x", some("GITHUB_TOKEN")),
+                ("https://one.example/x", some("GITHUB_TOKEN")),
+            ],
+        ),
+        (
+            "{repositories: [ghe.example/a/*, a/*], github: {poll: {tokenEnv: A, sources: [
+                {repositories: [a/b]}, {repositories: [ghe.example/a/b], tokenEnv: B},
+                {repositories: [a/c], tokenEnv: C},
+                {repositories: [ghe.example/a/c], apiBase: 'https://api.github.com/', labels: [x]}]}}}",
+            vec![
+                (GITHUB, some("A")),
+                (GHE, some("B")),
+                (GITHUB, some("C")),
+                (GITHUB, some("A")),
+            ],
+        ),
+    ] {
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|(server, token)| (server.to_owned(), token))
+            .collect();
+        assert_eq!(tokens_of(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_token_of_a_source_is_named_as_one_and_no_value_is_repeated() {
+    let source = |more: &str| {
+        format!(
+            "{{repositories: [a/b], github: {{poll: {{sources: [{{repositories: [a/b], {more}}}]}}}}}}"
+        )
+    };
+    let problems = problems_of(&source("tokenEnv: ghp_0123456789"));
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].starts_with("github.poll.sources[0].tokenEnv: "));
+    assert!(!problems[0].contains("ghp_"));
+    let problems = problems_of(&source("apiBase: 'http://ghe.example/api/v3'"));
+    assert_eq!(
+        problems,
+        ["github.poll.sources[0].apiBase: must be https, for its host is not loopback"]
+    );
+}
+
 #[test]
 fn a_transport_that_cannot_do_what_it_looks_like_is_a_warning() {
     for (text, expected) in [
@@ -173,7 +243,7 @@ fn a_transport_that_cannot_do_what_it_looks_like_is_a_warning() {
         ),
         (
             "{repositories: [a/b, ghe.example/a/b], github: {poll: {enabled: true}}}",
-            "more than one host",
+            "ghe.example is not polled",
         ),
     ] {
         let warnings = warning::of_config(&loaded(text).config);

@@ -151,6 +151,10 @@ impl State {
         self.seen.clone()
     }
 
+    pub(super) fn ack_count(&self) -> usize {
+        self.seen.acks.len()
+    }
+
     /// A URL that opens one connection, once.
     pub(super) fn new_url(&mut self) -> String {
         let ticket = format!("ticket-{}", self.tickets.len());

@@ -1,7 +1,5 @@
 //! GitHub and Jira: one signature over the body, one answer of success.
 
-use std::time::Duration;
-
 use actix_web::HttpResponse;
 use actix_web::web::Payload;
 use serde_json::json;
@@ -12,9 +10,6 @@ use super::super::settings::Ingress;
 use super::{Delivery, Judged};
 use crate::providers::signature::{WhichSecret, verify_github, verify_jira};
 use crate::providers::{Headers, Rejection, Verdict, github, jira};
-
-/// How long a busy store is waited for: GitHub gives up after 10 s and never comes again.
-const WAIT: Duration = Duration::from_secs(8);
 
 pub(super) async fn receive(
     delivery: &Delivery<'_>,
@@ -33,7 +28,8 @@ pub(super) async fn receive(
     };
     match verdict {
         Verdict::Append(arrival) => {
-            delivery.append(arrival, WAIT).await?;
+            let wait = delivery.state.parts.patience.webhooks;
+            delivery.append(arrival, wait).await?;
         }
         Verdict::Drop(dropped) => delivery.record_drop(dropped),
     }

@@ -1,7 +1,5 @@
 //! Slack: a signature with a moment in it, and answers that a user may see.
 
-use std::time::Duration;
-
 use actix_web::HttpResponse;
 use actix_web::web::Payload;
 use serde_json::json;
@@ -14,9 +12,6 @@ use crate::providers::signature::{SlackProof, WhichSecret, verify_slack};
 use crate::providers::slack::{self, SlackVerdict};
 use crate::providers::{Headers, Rejection};
 use crate::telemetry::GatewayEvent;
-
-/// How long a busy store is waited for: Slack shows its user an error after 3 s.
-const WAIT: Duration = Duration::from_millis(2_500);
 
 pub(super) async fn receive(
     delivery: &Delivery<'_>,
@@ -44,7 +39,8 @@ async fn answer(delivery: &Delivery<'_>, verdict: SlackVerdict) -> Result<HttpRe
         }
         SlackVerdict::Options => return Ok(response.json(json!({"options": []}))),
         SlackVerdict::Append(arrival) => {
-            delivery.append(arrival, WAIT).await?;
+            let wait = delivery.state.parts.patience.slack;
+            delivery.append(arrival, wait).await?;
         }
         SlackVerdict::Drop(dropped) => delivery.record_drop(dropped),
         SlackVerdict::SslCheck => {}

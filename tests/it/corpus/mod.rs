@@ -7,6 +7,7 @@
 mod github;
 mod jira;
 mod slack;
+mod slack_socket;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -3,3 +3,4 @@
 mod crash;
 mod disk;
 mod files;
+mod socket;

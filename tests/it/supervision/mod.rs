@@ -3,3 +3,4 @@
 mod edits;
 mod once;
 mod storm;
+mod together;

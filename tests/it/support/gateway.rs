@@ -261,6 +261,13 @@ impl TestGateway {
         self.fetch_call(instance, more).send().assert(200)
     }
 
+    /// Waits until exactly so many requests are being answered.
+    pub(crate) fn wait_for_open(&self, count: u64) {
+        wait_until(&format!("{count} open requests"), || {
+            self.http.in_progress().0 == count
+        });
+    }
+
     /// Waits until exactly so many polls are held.
     pub(crate) fn wait_for_held(&self, count: u64) {
         wait_until(&format!("{count} held polls"), || {

@@ -9,8 +9,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use actix_rt::System;
-use actix_web::web::to;
-use actix_web::{App, HttpResponse, HttpServer};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use the_loop_gateway::actors::AdapterTiming;
@@ -18,6 +16,7 @@ use the_loop_gateway::actors::slack_socket::Timing;
 use the_loop_gateway::app::{Intervals, Parts, Stopped};
 use the_loop_gateway::config::{Environment, Search, load};
 use the_loop_gateway::devkit::fake_github::FakeGitHub;
+use the_loop_gateway::devkit::fake_jira::FakeJira;
 use the_loop_gateway::devkit::slack::{FakeSlack, Seen};
 use the_loop_gateway::domain::Clock;
 use the_loop_gateway::providers::signature::{sign_github, sign_jira, sign_slack};
@@ -52,7 +51,12 @@ pub(crate) const SECRETS: [(&str, &str); 8] = [
 pub(crate) struct Fakes {
     pub(crate) slack: FakeSlack,
     pub(crate) github: FakeGitHub,
-    jira: String,
+    /// An Enterprise Server beside github.com.
+    pub(crate) enterprise: FakeGitHub,
+    /// A Cloud site.
+    pub(crate) jira: FakeJira,
+    /// A Data Center.
+    pub(crate) data_center: FakeJira,
     system: System,
 }
 
@@ -69,27 +73,29 @@ impl Fakes {
         std::thread::spawn(move || {
             let system = System::new();
             system.block_on(async {
-                let slack = FakeSlack::start().unwrap();
-                let github = FakeGitHub::start().unwrap();
-                let fakes = (slack, github, empty_jira(), System::current());
+                let fakes = Self {
+                    slack: FakeSlack::start().unwrap(),
+                    github: FakeGitHub::start().unwrap(),
+                    enterprise: FakeGitHub::start().unwrap(),
+                    jira: FakeJira::start_cloud().unwrap(),
+                    data_center: FakeJira::start_data_center().unwrap(),
+                    system: System::current(),
+                };
                 sender.send(fakes).unwrap();
             });
             system.run().unwrap();
         });
-        let (slack, github, jira, system) = receiver.recv().unwrap();
-        github.create("octo/repo");
-        Self {
-            slack,
-            github,
-            jira,
-            system,
-        }
+        let fakes = receiver.recv().unwrap();
+        fakes.github.create("octo/repo");
+        fakes.enterprise.create("octo/other");
+        fakes
     }
 
     /// A configuration with these ingresses enabled, and more lines.
     pub(crate) fn config(&self, enabled: &[&str], more: &str) -> String {
         let on = |name: &str| enabled.contains(&name);
-        let (slack, github, jira) = (self.slack.api_base(), self.github.api_base(), &self.jira);
+        let (slack, github) = (self.slack.api_base(), self.github.api_base());
+        let jira = self.jira.api_base();
         format!(
             "version: '1'
 env: {{file: the-loop.env}}
@@ -136,23 +142,6 @@ slack:
         assert!(seen.live_max <= 1, "{} sockets at once", seen.live_max);
         seen
     }
-}
-
-/// A Jira without issues; returns its URL.
-fn empty_jira() -> String {
-    let answer = || async {
-        HttpResponse::Ok()
-            .insert_header(("x-ausername", "robot"))
-            .json(json!({"issues": [], "isLast": true, "total": 0}))
-    };
-    let server = HttpServer::new(move || App::new().default_service(to(answer)))
-        .workers(1)
-        .disable_signals()
-        .bind(("127.0.0.1", 0))
-        .unwrap();
-    let address = server.addrs()[0];
-    actix_rt::spawn(server.run());
-    format!("http://{address}")
 }
 
 /// The lines of an env file, with some variables in place of the usual ones; an empty value leaves

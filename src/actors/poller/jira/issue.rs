@@ -51,6 +51,8 @@ pub(super) struct Issue<'a> {
     pub(super) is_done: bool,
     /// What it is known by on the list of changes.
     pub(super) entry: String,
+    /// When it changed last.
+    pub(super) updated: Option<Timestamp>,
     labels: Vec<String>,
     node: Node<'a>,
 }
@@ -69,6 +71,7 @@ impl<'a> Issue<'a> {
             key,
             is_done: category.is_some_and(|key| key == "done"),
             entry: format!("{id}@{updated}"),
+            updated: moment::parse(&updated),
             labels: serde_json::from_str(labels).unwrap_or_default(),
             node,
         })

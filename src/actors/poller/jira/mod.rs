@@ -235,13 +235,13 @@ impl JiraPoller {
         round: &mut Round,
     ) -> Result<(), Failure> {
         let began = self.now();
-        let jql = format!(
-            "project = {} AND updated >= \"-{}m\" ORDER BY updated ASC",
-            quoted(&self.project.key),
-            window_minutes(list.watermark, began)
-        );
-        let found = self.search(&jql).await?;
-        let floor = moment::before(list.watermark, OVERLAP_MS).max(list.baseline);
+        let minutes = window_minutes(list.watermark, began);
+        let found = self.changes(minutes, list.watermark).await?;
+        // While a long list is read, its floor holds: what changed again meanwhile stands at its
+        // end, however old the comments are that were made before.
+        let floor = moment::parse(&list.note)
+            .unwrap_or_else(|| moment::before(list.watermark, OVERLAP_MS))
+            .max(list.baseline);
         let mut wanted = BTreeMap::new();
         let mut handled = BTreeSet::new();
         for raw in found.issues {
@@ -255,19 +255,17 @@ impl JiraPoller {
             handled.insert(entry);
         }
         self.read_issues(teller, wanted, floor, round).await?;
+        let rest_from = found.rest_from;
+        round.more |= rest_from.is_some_and(|rest_from| rest_from > list.watermark);
         let moved_on = PollList {
-            // Beyond what was read, the window stays open.
-            watermark: if found.is_whole {
-                began
-            } else {
-                list.watermark
-            },
+            watermark: rest_from.unwrap_or(began),
+            note: rest_from.map_or_else(String::new, |_| moment::in_seconds(floor)),
             handled,
             ..list.clone()
         };
         // The overlap covers some rounds in which nothing happened: they cost no write.
         let is_fresh = (0..OVERLAP_MS).contains(&began.since(list.watermark));
-        if moved_on.handled != list.handled || !is_fresh {
+        if moved_on.handled != list.handled || moved_on.note != list.note || !is_fresh {
             round.save.lists.insert(CHANGED.to_owned(), moved_on);
         }
         Ok(())
@@ -292,11 +290,17 @@ impl JiraPoller {
                 wanted.entry(key.clone()).or_insert(left_over);
             }
         }
-        for (position, (key, (work_item, raw))) in wanted.into_iter().enumerate() {
+        let mut asked = 0_usize;
+        for (key, (work_item, raw)) in wanted {
             let known = known.get(&key);
             let pending = ItemSeen::pending(ItemKind::Issue, floor);
             let pending = ItemChange::Seen(pending);
-            if position >= ISSUES_MAX {
+            // What does not carry the labels costs no request.
+            let is_cheap = raw
+                .as_deref()
+                .is_some_and(|raw| self.is_without_labels(raw));
+            asked = asked.saturating_add(usize::from(!is_cheap));
+            if asked > ISSUES_MAX && !is_cheap {
                 round.more = true;
                 round.save.items.push((work_item, pending));
                 continue;
@@ -315,6 +319,10 @@ impl JiraPoller {
             }
         }
         Ok(())
+    }
+
+    fn is_without_labels(&self, raw: &str) -> bool {
+        Issue::read(raw).is_some_and(|issue| !issue.carries(&self.labels))
     }
 
     async fn read_issue(

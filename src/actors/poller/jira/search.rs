@@ -1,16 +1,24 @@
 //! Finding issues: Jira Cloud and Data Center page through their answers differently.
+//!
+//! What changed is sorted by change, oldest first, and not read by page numbers where that can be
+//! avoided: an issue that changes meanwhile moves to the end, and what stood behind it slips to a
+//! page that was read already. The next page is asked for by the minute at which the last one
+//! ended.
 
-use super::JiraPoller;
-use super::issue::FIELDS;
+use super::issue::{FIELDS, Issue};
+use super::{JiraPoller, MINUTE_MS};
 use crate::actors::poller::failure::Failure;
 use crate::actors::poller::json::items_of;
 use crate::config::JiraDeployment;
+use crate::domain::{Millis, Timestamp};
 use crate::providers::lenient::{self, Want};
 
 /// Issues on a page.
 const PAGE: u64 = 100;
-/// Pages of one search; the window stays open for what is beyond.
+/// Pages of one search; what is beyond is left to the next one.
 const PAGES_MAX: u64 = 20;
+/// Pages of changes when the next search could not begin behind what this one read.
+const TIED_PAGES_MAX: u64 = 200;
 
 static PAGING: Want = Want::Object(&[
     ("isLast", Want::Leaf),
@@ -25,6 +33,15 @@ pub(super) struct Found {
     pub(super) issues: Vec<String>,
     /// False when there are more than were read.
     pub(super) is_whole: bool,
+}
+
+/// What changed.
+#[derive(Debug)]
+pub(super) struct Changed {
+    /// The issues, each as sent, oldest change first; some may be there twice.
+    pub(super) issues: Vec<String>,
+    /// Where the rest begins that was not read; `None`: there is none.
+    pub(super) rest_from: Option<Timestamp>,
 }
 
 /// Where the next page begins.
@@ -54,6 +71,51 @@ impl JiraPoller {
             }
         }
         Ok(found)
+    }
+
+    /// The issues that changed in the last so many minutes. If there are too many, it stops at one
+    /// that changed after `reach`, so that the next search gets further.
+    pub(super) async fn changes(
+        &self,
+        mut minutes: Millis,
+        reach: Timestamp,
+    ) -> Result<Changed, Failure> {
+        let (mut issues, mut newest) = (Vec::new(), reach);
+        let (mut pages, mut next) = (0_u64, None);
+        loop {
+            let jql = self.changed_within(minutes);
+            let page = self.api.get(&self.search_url(&jql, next.as_ref())).await?;
+            self.check(&page)?;
+            let listed = items_of(&page.body, "issues")?;
+            let count = u64::try_from(listed.len()).unwrap_or(u64::MAX);
+            let last = listed.last().and_then(|raw| Issue::read(raw)?.updated);
+            newest = newest.max(last.unwrap_or(newest));
+            issues.extend(listed.into_iter().map(str::to_owned));
+            let following = self.after(&page.body, next.as_ref(), count)?;
+            pages = pages.saturating_add(1);
+            let is_enough = pages >= PAGES_MAX && newest > reach || pages >= TIED_PAGES_MAX;
+            if following.is_none() || is_enough {
+                let rest_from = following.map(|_| newest);
+                return Ok(Changed { issues, rest_from });
+            }
+            let since = self.minutes_since(last.unwrap_or(newest));
+            // Where a page holds less than a minute, only its token or number leads on.
+            next = following.filter(|_| since >= minutes);
+            minutes = minutes.min(since);
+        }
+    }
+
+    fn changed_within(&self, minutes: Millis) -> String {
+        format!(
+            "project = {} AND updated >= \"-{minutes}m\" ORDER BY updated ASC",
+            quoted(&self.project.key)
+        )
+    }
+
+    /// A number of minutes that surely reaches back to a moment.
+    fn minutes_since(&self, moment: Timestamp) -> Millis {
+        let span = self.now().since(moment).max(0);
+        (span / MINUTE_MS).saturating_add(2)
     }
 
     fn search_url(&self, jql: &str, next: Option<&Next>) -> String {

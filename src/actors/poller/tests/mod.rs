@@ -9,4 +9,5 @@ mod github_lists;
 mod github_presence;
 mod github_twins;
 mod jira;
+mod jira_lists;
 mod support;

@@ -165,6 +165,7 @@ impl Rig {
             owner: owner.to_owned(),
             repo: repo.to_owned(),
             api_base: self.github.api_base(),
+            token_env: EnvName::parse("GITHUB_TOKEN").ok(),
             labels: self.labels.clone(),
             monitor: self.monitor,
         };
