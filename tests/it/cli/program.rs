@@ -35,6 +35,11 @@ impl Home {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// A home on a file system of the test's choice.
+    pub(crate) fn below(directory: &Path) -> Self {
+        Self(tempfile::tempdir_in(directory).unwrap())
+    }
+
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.0.path().join(below)
     }
@@ -67,6 +72,13 @@ impl Home {
     /// Starts a command that is expected to go on.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Self::started(self.command(arguments))
+    }
+
+    /// As [`Home::start`], with variables in its environment.
+    pub(crate) fn start_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().copied());
+        Self::started(command)
     }
 
     /// As [`Home::start`], for a command that a file over its limit must not end: it gets an
@@ -113,6 +125,11 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// The lines of standard output that have come since they were last asked for.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.out.try_iter().collect()
     }
 
     /// Sends SIGKILL, without waiting.
