@@ -8,7 +8,7 @@ use crate::consumers::Temper;
 use crate::gateway::Gateway;
 use crate::program::Home;
 use crate::world::World;
-use crate::{number_of, seed};
+use crate::{number_of, pass, seed};
 
 /// Nothing here waits longer than its own maximum: leases of 3 s, back-offs of 4 s, and some time
 /// for a machine that is busy.
@@ -60,6 +60,7 @@ fn jump_again_and_again(jumps: usize) {
         for offset_s in order.into_iter().take(jumps) {
             set(&file, offset_s);
             world.send_through(THROUGH_SECONDS);
+            pass(300);
         }
         set(&file, 0);
         world.send_through(THROUGH_SECONDS);

@@ -17,6 +17,7 @@ fn freeze_again_and_again(times: u64) {
     let tally = world.torment(2, Temper::Tame, || {
         for _ in 0..times {
             world.send_through(30);
+            pass(1_000);
             world.gateway.freeze();
             pass(LONGER_THAN_A_LEASE_MS);
             world.gateway.thaw();
