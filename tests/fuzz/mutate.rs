@@ -111,7 +111,7 @@ fn with_other_values(input: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
     let start = input.iter().position(|byte| *byte == b'{')?;
     let mut value: Value = serde_json::from_slice(&input[start..]).ok()?;
     for _ in 0..rng.u32(1..4) {
-        let donor = some_value(&value, rng).clone();
+        let donor = some_place(&mut value, rng).clone();
         *some_place(&mut value, rng) = other(donor, rng);
     }
     let mut out = input[..start].to_vec();
@@ -133,40 +133,27 @@ fn other(donor: Value, rng: &mut Rng) -> Value {
     }
 }
 
-/// A value somewhere below.
-fn some_value<'v>(value: &'v Value, rng: &mut Rng) -> &'v Value {
-    let inner: Vec<&Value> = match value {
-        Value::Object(fields) => fields.values().collect(),
-        Value::Array(items) => items.iter().collect(),
-        _ => Vec::new(),
-    };
-    if inner.is_empty() || rng.u32(0..5) == 0 {
-        return value;
+/// What is in an object or a list.
+fn inside(value: &mut Value) -> Vec<&mut Value> {
+    match value {
+        Value::Object(fields) => fields.values_mut().collect(),
+        Value::Array(items) => items.iter_mut().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     }
-    some_value(inner[rng.usize(0..inner.len())], rng)
 }
 
-/// A place somewhere below, never the top.
+/// A value somewhere below; the outer ones are as likely as the inner ones, but never the top,
+/// unless there is nothing in it.
 fn some_place<'v>(value: &'v mut Value, rng: &mut Rng) -> &'v mut Value {
-    let count = match value {
-        Value::Object(fields) => fields.len(),
-        Value::Array(items) => items.len(),
-        _ => 0,
-    };
-    if count == 0 {
+    let is_leaf = inside(value).is_empty();
+    if is_leaf {
         return value;
     }
-    let index = rng.usize(0..count);
-    let is_here = rng.u32(0..3) == 0;
-    let inner = match value {
-        Value::Object(fields) => fields.values_mut().nth(index),
-        Value::Array(items) => items.get_mut(index),
-        _ => None,
-    };
-    let inner = inner.unwrap();
-    if is_here {
-        inner
+    let mut inner = inside(value);
+    let chosen = inner.swap_remove(rng.usize(0..inner.len()));
+    if rng.u32(0..3) == 0 {
+        chosen
     } else {
-        some_place(inner, rng)
+        some_place(chosen, rng)
     }
 }

@@ -326,7 +326,7 @@ pub fn consume_bodies(data: &[u8]) {
                 // Nesting ends at 128 here: nothing that is read of a request is so deep.
                 let value: Result<Value, _> = serde_json::from_slice(data);
                 assert!(
-                    value.is_ok_and(|value| value.is_object()) == false,
+                    !value.is_ok_and(|value| value.is_object()),
                     "an object is refused"
                 );
             }
