@@ -14,6 +14,8 @@ const STORE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// What is there at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
+    /// When, from the first one.
+    pub(crate) at: Duration,
     pub(crate) rss_mb: f64,
     pub(crate) file_mb: f64,
     pub(crate) wal_mb: f64,
@@ -81,6 +83,7 @@ impl Gateway {
         let mut sizes = Vec::new();
         while began.elapsed() < span {
             sizes.push(Sizes {
+                at: began.elapsed(),
                 rss_mb: resident_mb(self.child.id()),
                 file_mb: mb("gateway.db"),
                 wal_mb: mb("gateway.db-wal"),

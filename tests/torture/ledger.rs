@@ -117,6 +117,10 @@ impl Ledger {
         self.0.lock().unwrap().acked.len()
     }
 
+    pub(crate) fn settled(&self) -> usize {
+        self.0.lock().unwrap().settled.len()
+    }
+
     pub(crate) fn faults(&self) -> u64 {
         self.0.lock().unwrap().faults
     }
