@@ -12,7 +12,10 @@ use crate::program::Home;
 use crate::world::World;
 use crate::{number_of, pass, seed, wait_for};
 
-const DISK_MB: usize = 48;
+/// More than the store with its write-ahead log and the event log ever take.
+const DISK_MB: usize = 64;
+
+const SMALL_LOG: &str = "observability: {eventLog: {maxBytes: 1048576, keep: 1}}";
 
 /// A small file system in memory, unmounted when dropped.
 struct SmallDisk(tempfile::TempDir);
@@ -70,7 +73,8 @@ fn a_real_disk_that_fills_and_is_freed_again_and_again_loses_nothing() {
     let Some(disk) = SmallDisk::mount() else {
         return;
     };
-    let world = World::over(Gateway::new(Home::below(disk.path()), World::limits()));
+    let limits = format!("{}\n{SMALL_LOG}", World::limits());
+    let world = World::over(Gateway::new(Home::below(disk.path()), &limits));
     let mut rng = Rng::with_seed(seed());
     let tally = world.torment(4, Temper::Wild, || {
         for _ in 0..number_of("TORTURE_DISK_ROUNDS", 25) {

@@ -26,7 +26,6 @@ mod kills;
 mod ledger;
 mod mail;
 #[path = "../it/cli/program.rs"]
-#[allow(dead_code, reason = "these tests use their part of it")]
 mod program;
 mod proxy;
 mod senders;

@@ -1,5 +1,7 @@
 //! The built program in a home of its own: nothing of the machine's environment reaches it.
 
+#![allow(dead_code, reason = "two programs of tests use it, each its part")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
