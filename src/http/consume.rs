@@ -49,7 +49,7 @@ pub(super) async fn fetch(
 }
 
 /// The fetch that the fields describe, and the milliseconds that it would wait.
-fn fetch_of(mut fields: Fields) -> Result<(Fetch, i64), ApiError> {
+pub(super) fn fetch_of(mut fields: Fields) -> Result<(Fetch, i64), ApiError> {
     let identity = fields.identity();
     if identity.peer.is_none() && !fields.is_bad("peer") {
         fields.complain("peer", "is required");
@@ -129,23 +129,28 @@ pub(super) async fn commit(
     payload: Payload,
     state: Data<HttpState>,
 ) -> Result<HttpResponse, ApiError> {
-    let mut fields = read(&request, payload, &state).await?;
-    let identity = fields.identity();
-    let cursor = fields.whole("cursor");
-    let commit = fields.expect("commit").then(|| commit_list(&mut fields));
-    let commit = fields.finish(commit.flatten())?;
+    let outcomes = commit_of(read(&request, payload, &state).await?)?;
+    let identity = outcomes.identity.clone();
     admit(&state, &identity).map_err(|error| record_refusal(&state, &identity, error))?;
-    let message = Commit(CommitOutcomes {
-        identity: identity.clone(),
-        cursor,
-        commit,
-    });
-    let committed = state.parts.queues.send(message).await?;
+    let committed = state.parts.queues.send(Commit(outcomes)).await?;
     let committed = committed.map_err(|error| record_refusal(&state, &identity, error.into()))?;
     Ok(HttpResponse::Ok().json(CommitResponse {
         committed: committed.committed.0,
         lease: LeaseLeft::of_ms(committed.lease_ms),
     }))
+}
+
+/// The commit that the fields describe.
+pub(super) fn commit_of(mut fields: Fields) -> Result<CommitOutcomes, ApiError> {
+    let identity = fields.identity();
+    let cursor = fields.whole("cursor");
+    let commit = fields.expect("commit").then(|| commit_list(&mut fields));
+    let commit = fields.finish(commit.flatten())?;
+    Ok(CommitOutcomes {
+        identity,
+        cursor,
+        commit,
+    })
 }
 
 fn commit_list(fields: &mut Fields) -> Option<Vec<CommitItem>> {

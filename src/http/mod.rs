@@ -23,6 +23,7 @@ mod registrations;
 mod server;
 mod settings;
 mod state;
+pub mod trial;
 mod views;
 
 use actix_web::middleware::from_fn;

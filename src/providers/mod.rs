@@ -77,8 +77,9 @@ pub enum Rejection {
 
 const UNKNOWN_KIND: &str = "unknown";
 
-/// The kind of what is stored, which always has one.
-fn known(kind: String) -> String {
+/// The kind of what is stored, which always has one and never a long one.
+fn known(kind: &str) -> String {
+    let kind = clipped(kind);
     if kind.is_empty() {
         UNKNOWN_KIND.to_owned()
     } else {

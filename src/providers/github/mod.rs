@@ -100,7 +100,7 @@ impl Delivery {
         let stored = |name: &str| text(name).map(|value| (name.to_owned(), value));
         Self {
             source,
-            kind: known(text("x-github-event").unwrap_or_default()),
+            kind: known(&text("x-github-event").unwrap_or_default()),
             id: given_id
                 .clone()
                 .unwrap_or_else(|| digest::fallback_delivery_id(body)),
@@ -167,7 +167,7 @@ fn judge(
         keys: ways.keys,
         also: ways.also,
         learns: learns.into_iter().collect(),
-        dedup_keys: dedup::keys(&delivery, &payload, &repository),
+        dedup_keys: digest::bounded(dedup::keys(&delivery, &payload, &repository)),
         on_unresolved: ways.on_unresolved,
         is_retry: false,
         delivery_id: delivery.id,

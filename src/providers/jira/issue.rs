@@ -25,7 +25,7 @@ impl Foreign {
     pub(super) fn dropped(self, body: &Body<'_>, delivery_id: &str) -> Dropped {
         Dropped {
             reason: self.reason,
-            kind: body.kind().into_owned(),
+            kind: clipped(&body.kind()),
             delivery_id: delivery_id.to_owned(),
             about: clipped(&self.about),
             moved: None,

@@ -139,7 +139,7 @@ fn arrival(
         provider: Provider::Jira,
         source: delivery.source,
         delivery_id: delivery.id,
-        kind: known(body.kind().into_owned()),
+        kind: known(&body.kind()),
         received_at: delivery.received_at,
         headers: delivery.headers,
         payload: Payload::compress(text.as_bytes())
@@ -149,7 +149,7 @@ fn arrival(
         keys: vec![key],
         also: Vec::new(),
         learns: Vec::new(),
-        dedup_keys: delivery.dedup_keys,
+        dedup_keys: digest::bounded(delivery.dedup_keys),
         on_unresolved: OnUnresolved::Drop(drop),
         is_retry: delivery.is_retry,
     })))

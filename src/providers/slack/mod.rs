@@ -27,7 +27,9 @@ pub use socket::{Envelope, Frame, read_frame};
 
 use self::body::Body;
 use self::recognise::Shape;
-use super::{Declared, Dropped, Headers, Rejection, Verified, digest, form, headers, known};
+use super::{
+    Declared, Dropped, Headers, Rejection, Verified, clipped, digest, form, headers, known,
+};
 use crate::domain::{
     Arrival, DedupKey, DropReason, EventActor, OnUnresolved, Payload, Provider, Reference, Source,
     Timestamp,
@@ -158,12 +160,13 @@ fn append(
     delivery: Delivery<'_>,
 ) -> Result<SlackVerdict, Rejection> {
     let payload = Payload::compress(body.text.as_bytes());
-    let id = delivery.id.or(facts.id);
+    let id = delivery.id.or(facts.id).map(|id| clipped(&id));
+    let id = id.filter(|id| !id.is_empty());
     Ok(SlackVerdict::Append(Box::new(Arrival {
         provider: Provider::Slack,
         source: delivery.source,
         delivery_id: id.unwrap_or_else(|| digest::fallback_delivery_id(delivery.raw)),
-        kind: known(facts.kind),
+        kind: known(&facts.kind),
         received_at: delivery.received_at,
         headers: delivery.headers,
         payload: payload.ok().ok_or(Rejection::Exhausted)?,
@@ -171,7 +174,7 @@ fn append(
         keys: facts.keys,
         also: Vec::new(),
         learns: Vec::new(),
-        dedup_keys: facts.dedup_keys,
+        dedup_keys: digest::bounded(facts.dedup_keys),
         on_unresolved: facts.on_unresolved,
         is_retry: delivery.is_retry,
     })))
@@ -180,8 +183,8 @@ fn append(
 fn dropped(reason: DropReason, kind: &str, delivery_id: &str) -> SlackVerdict {
     SlackVerdict::Drop(Dropped {
         reason,
-        kind: kind.to_owned(),
-        delivery_id: delivery_id.to_owned(),
+        kind: clipped(kind),
+        delivery_id: clipped(delivery_id),
         about: String::new(),
         moved: None,
     })

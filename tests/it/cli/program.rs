@@ -1,5 +1,7 @@
 //! The built program in a home of its own: nothing of the machine's environment reaches it.
 
+#![allow(dead_code, reason = "two programs of tests use it, each its part")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -35,6 +37,11 @@ impl Home {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// A home on a file system of the test's choice.
+    pub(crate) fn below(directory: &Path) -> Self {
+        Self(tempfile::tempdir_in(directory).unwrap())
+    }
+
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.0.path().join(below)
     }
@@ -67,6 +74,13 @@ impl Home {
     /// Starts a command that is expected to go on.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Self::started(self.command(arguments))
+    }
+
+    /// As [`Home::start`], with variables in its environment.
+    pub(crate) fn start_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().copied());
+        Self::started(command)
     }
 
     /// As [`Home::start`], for a command that a file over its limit must not end: it gets an
@@ -118,6 +132,11 @@ impl Running {
     /// Whether standard error holds a text by now; what is read is not read again.
     pub(crate) fn has_said(&self, text: &str) -> bool {
         self.err.try_iter().any(|line| line.contains(text))
+    }
+
+    /// The lines of standard output that have come since they were last asked for.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.out.try_iter().collect()
     }
 
     /// Sends SIGKILL, without waiting.

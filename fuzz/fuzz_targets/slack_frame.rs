@@ -1,0 +1,8 @@
+//! `cargo +nightly fuzz run slack_frame`
+#![no_main]
+
+#[path = "../../tests/fuzz/targets.rs"]
+#[allow(dead_code)]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::slack_frame(data));
