@@ -32,11 +32,6 @@ pub fn start_console(format: ConsoleFormat, filter: &str) -> Result<(), TryInitE
         .with_span_events(FmtSpan::CLOSE);
     match format {
         ConsoleFormat::Pretty { colors } => builder.with_ansi(colors).finish().try_init(),
-        ConsoleFormat::Json => builder
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
-            .finish()
-            .try_init(),
+        ConsoleFormat::Json => builder.json().flatten_event(true).finish().try_init(),
     }
 }

@@ -237,11 +237,7 @@ impl Inner {
             "verb",
             &["redrive", "replay", "release"],
         );
-        by(
-            &self.refusals,
-            "code",
-            &REFUSALS,
-        );
+        by(&self.refusals, "code", &REFUSALS);
     }
 }
 

@@ -51,7 +51,9 @@ fn families(text: &str) -> BTreeMap<String, Family> {
             let name = base_of(name, |name| families.contains_key(name));
             let (labels, _) = rest.rsplit_once('}').unwrap();
             let family = families.get_mut(&name).unwrap();
-            let labels = labels.split(',').map(|label| label.split_once('=').unwrap().0);
+            let labels = labels
+                .split(',')
+                .map(|label| label.split_once('=').unwrap().0);
             let labels = labels.filter(|label| *label != "le");
             family.labels.extend(labels.map(str::to_owned));
         }
@@ -80,58 +82,109 @@ fn furnished() -> TestGateway {
     gateway
 }
 
+/// Asserts the values of some series.
+#[track_caller]
+fn assert_values(text: &str, expected: &[(&str, f64)]) {
+    for (series, expected) in expected {
+        let value = value(text, &format!("{PREFIX}{series}"));
+        assert!(
+            (value - expected).abs() < f64::EPSILON,
+            "{series} is {value}"
+        );
+    }
+}
+
 #[test]
-fn they_count_what_came_what_went_and_what_waits() {
-    let gateway = TestGateway::with(|config| config.store.strikes_max = 1);
+fn they_count_what_came() {
+    let gateway = furnished();
+    let first = gateway.comment(16);
+    gateway.comment_again(16, first).send().assert(202);
+    let stranger = gateway.call("POST", "/gh-webhook").body("{}");
+    stranger.send().assert_error(401, "bad-signature");
+    let text = scrape(&gateway);
+    let github = "arrivals_total{provider=\"github\",transport=\"webhook\",result";
+    assert_values(
+        &text,
+        &[
+            (&format!("{github}=\"stored\"}}"), 2.0),
+            (&format!("{github}=\"duplicate\"}}"), 1.0),
+            (&format!("{github}=\"bad-signature\"}}"), 1.0),
+            (
+                "arrivals_total{provider=\"jira\",transport=\"poll\",result=\"stored\"}",
+                0.0,
+            ),
+            (
+                "requests_total{provider=\"github\",ended=\"accepted\"}",
+                3.0,
+            ),
+            ("requests_total{provider=\"github\",ended=\"refused\"}", 1.0),
+            (
+                "secret_matches_total{provider=\"github\",secret=\"current\"}",
+                3.0,
+            ),
+            ("append_seconds_count{transport=\"webhook\"}", 3.0),
+            ("polled_first_total{provider=\"github\"}", 0.0),
+            ("events", 2.0),
+            ("held_events", 1.0),
+            ("store_up", 1.0),
+            ("store_readable", 1.0),
+            ("event_log_up", 1.0),
+            ("ingress_up{ingress=\"jira-webhook\"}", 1.0),
+            ("ingress_up{ingress=\"jira-poll\"}", 0.0),
+            (
+                "ingress_state{ingress=\"jira-poll\",state=\"disabled\"}",
+                1.0,
+            ),
+        ],
+    );
+    for at_least_one in [
+        "store_bytes",
+        "disk_free_bytes",
+        "store_batch_seconds_count",
+    ] {
+        assert!(
+            value(&text, &format!("{PREFIX}{at_least_one}")) >= 1.0,
+            "{at_least_one}"
+        );
+    }
+    let drained = format!("{PREFIX}store_batches_total{{ended_by=\"drained\"}}");
+    assert!(value(&text, &drained) >= 3.0);
+}
+
+#[test]
+fn they_count_what_went_and_what_became_of_it() {
+    let gateway = TestGateway::with(|config| config.store.strikes_max = 2);
+    gateway.clock.stop();
     gateway.claim("laptop", 15);
-    let first = gateway.comment(15);
-    gateway.comment_again(15, first).send().assert(202);
     gateway.comment(15);
-    gateway.comment(16);
-    gateway
-        .call("POST", "/gh-webhook")
-        .body("{}")
-        .send()
-        .assert_error(401, "bad-signature");
+    gateway.comment(15);
     let mut laptop = Consumer::new("laptop");
     laptop.fetch(&gateway, 1, &[]);
     laptop.fetch(&gateway, 0, &[(1, "failed")]);
+    gateway.clock.advance(60_000);
     laptop.fetch(&gateway, 1, &[]);
-    laptop.fetch(&gateway, 0, &[(2, "delivered")]);
-    let text = scrape(&gateway);
-    for (series, expected) in [
-        ("arrivals_total{provider=\"github\",transport=\"webhook\",result=\"stored\"}", 3.0),
-        ("arrivals_total{provider=\"github\",transport=\"webhook\",result=\"duplicate\"}", 1.0),
-        ("arrivals_total{provider=\"github\",transport=\"webhook\",result=\"bad-signature\"}", 1.0),
-        ("arrivals_total{provider=\"jira\",transport=\"poll\",result=\"stored\"}", 0.0),
-        ("requests_total{provider=\"github\",ended=\"accepted\"}", 4.0),
-        ("requests_total{provider=\"github\",ended=\"refused\"}", 1.0),
-        ("secret_matches_total{provider=\"github\",secret=\"current\"}", 4.0),
-        ("append_seconds_count{transport=\"webhook\"}", 4.0),
-        ("hand_outs_total{attempt=\"first\"}", 2.0),
-        ("hand_outs_total{attempt=\"again\"}", 0.0),
-        ("outcomes_total{outcome=\"failed\"}", 1.0),
-        ("outcomes_total{outcome=\"delivered\"}", 1.0),
-        ("strikes_total", 1.0),
-        ("dead_letters_total{after=\"failed\"}", 1.0),
-        ("events", 3.0),
-        ("held_events", 1.0),
-        ("queue_backlog{instance=\"laptop\"}", 0.0),
-        ("queue_dead{instance=\"laptop\"}", 1.0),
-        ("store_up", 1.0),
-        ("store_readable", 1.0),
-        ("event_log_up", 1.0),
-        ("ingress_up{ingress=\"jira-webhook\"}", 1.0),
-        ("ingress_up{ingress=\"jira-poll\"}", 0.0),
-        ("ingress_state{ingress=\"jira-poll\",state=\"disabled\"}", 1.0),
-    ] {
-        assert_eq!(value(&text, &format!("{PREFIX}{series}")), expected, "{series}");
-    }
-    for at_least_one in ["store_bytes", "disk_free_bytes", "store_batch_seconds_count"] {
-        assert!(value(&text, &format!("{PREFIX}{at_least_one}")) >= 1.0, "{at_least_one}");
-    }
-    let batches = |end| format!("{PREFIX}store_batches_total{{ended_by=\"{end}\"}}");
-    assert!(value(&text, &batches("drained")) >= 4.0);
+    laptop.fetch(&gateway, 0, &[(1, "failed")]);
+    laptop.fetch(&gateway, 1, &[]);
+    laptop.fetch(&gateway, 0, &[(2, "released")]);
+    gateway.clock.advance(60_000);
+    laptop.fetch(&gateway, 1, &[]);
+    laptop.fetch(&gateway, 0, &[(2, "dropped:no-target")]);
+    assert_values(
+        &scrape(&gateway),
+        &[
+            ("hand_outs_total{attempt=\"first\"}", 3.0),
+            ("hand_outs_total{attempt=\"again\"}", 1.0),
+            ("outcomes_total{outcome=\"failed\"}", 2.0),
+            ("outcomes_total{outcome=\"released\"}", 1.0),
+            ("outcomes_total{outcome=\"dropped\"}", 1.0),
+            ("outcomes_total{outcome=\"delivered\"}", 0.0),
+            ("redeliveries_total{after=\"failed\"}", 1.0),
+            ("strikes_total", 2.0),
+            ("dead_letters_total{after=\"failed\"}", 1.0),
+            ("queue_backlog{instance=\"laptop\"}", 0.0),
+            ("queue_dead{instance=\"laptop\"}", 1.0),
+        ],
+    );
 }
 
 #[test]
@@ -146,9 +199,15 @@ fn the_oldest_event_of_a_queue_grows_older_and_a_held_poll_is_seen() {
     std::thread::scope(|scope| {
         let poll = scope.spawn(|| gateway.fetch("waiting", &json!({"wait": 20})));
         gateway.wait_for_held(1);
-        assert_eq!(value(&scrape(&gateway), &format!("{PREFIX}held_polls")), 1.0);
+        assert_eq!(
+            value(&scrape(&gateway), &format!("{PREFIX}held_polls")),
+            1.0
+        );
         gateway.comment(99);
-        assert_eq!(poll.join().unwrap()["deliveries"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            poll.join().unwrap()["deliveries"].as_array().unwrap().len(),
+            1
+        );
     });
 }
 
@@ -164,9 +223,15 @@ fn the_age_of_an_event_is_known_when_its_payload_tells() {
     let text = scrape(&gateway);
     let bucket = |le| {
         let labels = format!("le=\"{le}\",provider=\"github\",transport=\"webhook\"");
-        value(&text, &format!("{PREFIX}event_age_seconds_bucket{{{labels}}}"))
+        value(
+            &text,
+            &format!("{PREFIX}event_age_seconds_bucket{{{labels}}}"),
+        )
     };
-    assert_eq!((bucket("300.0"), bucket("900.0"), bucket("+Inf")), (0.0, 1.0, 1.0));
+    assert_eq!(
+        (bucket("300.0"), bucket("900.0"), bucket("+Inf")),
+        (0.0, 1.0, 1.0)
+    );
     let records = gateway.wait_for_records("gateway.received", 2);
     let age = records[0]["age_ms"].as_u64().unwrap();
     assert!((600_000..660_000).contains(&age), "{age}");
@@ -180,14 +245,16 @@ fn refused_instances_are_counted_by_code() {
     let rival = Consumer::new("laptop").rival();
     let call = rival.fetch_call(&gateway, &json!({}));
     call.send().assert_error(409, "duplicate-instance");
-    let series = format!("{PREFIX}refusals_total{{code=\"duplicate-instance\"}}");
-    assert_eq!(value(&scrape(&gateway), &series), 1.0);
+    let series = "refusals_total{code=\"duplicate-instance\"}";
+    assert_values(&scrape(&gateway), &[(series, 1.0)]);
 }
 
 #[test]
 fn they_are_for_our_own_hosts_and_can_be_switched_off() {
     let gateway = TestGateway::start();
-    let foreign = gateway.call("GET", "/metrics").header("Host", "evil.example");
+    let foreign = gateway
+        .call("GET", "/metrics")
+        .header("Host", "evil.example");
     foreign.send().assert_error(403, "forbidden-origin");
     let off = TestGateway::with(|config| config.observability.metrics_enabled = false);
     let call = off.call("GET", "/metrics");
@@ -212,7 +279,11 @@ fn samples_of_the_queues_are_taken_and_kept() {
     assert_eq!(queue["instance"], "laptop");
     let times = samples["times"].as_array().unwrap();
     for column in ["backlog", "oldestAgeSeconds"] {
-        assert_eq!(queue[column].as_array().unwrap().len(), times.len(), "{column}");
+        assert_eq!(
+            queue[column].as_array().unwrap().len(),
+            times.len(),
+            "{column}"
+        );
     }
     wait_until("as many samples as are kept", || {
         let samples = gateway.get("/samples").assert(200);
@@ -263,12 +334,16 @@ fn metrics_of(query: &str) -> Vec<(String, Vec<String>)> {
             let rest = &query[at..];
             let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
             let (name, after) = rest.split_at(end);
-            let matchers = after.strip_prefix('{').and_then(|after| after.split_once('}'));
+            let matchers = after
+                .strip_prefix('{')
+                .and_then(|after| after.split_once('}'));
             let matchers = matchers.map_or("", |(matchers, _)| matchers).split(',');
-            let labels = matchers.filter(|matcher| !matcher.is_empty()).map(|matcher| {
-                let end = matcher.find(|c| !is_name(c)).unwrap();
-                matcher[..end].to_owned()
-            });
+            let labels = matchers
+                .filter(|matcher| !matcher.is_empty())
+                .map(|matcher| {
+                    let end = matcher.find(|c| !is_name(c)).unwrap();
+                    matcher[..end].to_owned()
+                });
             (name.to_owned(), labels.collect())
         })
         .collect()
@@ -303,7 +378,10 @@ fn assert_answerable(families: &BTreeMap<String, Family>, query: &str, texts: &[
         let is_part = name != *series;
         assert_eq!(is_part, family.kind == "histogram", "{series}: {query}");
         for label in matched {
-            assert!(family.labels.contains(label), "{series} has no {label}: {query}");
+            assert!(
+                family.labels.contains(label),
+                "{series} has no {label}: {query}"
+            );
         }
         there.extend(family.labels.iter().cloned());
     }
@@ -313,7 +391,11 @@ fn assert_answerable(families: &BTreeMap<String, Family>, query: &str, texts: &[
     }
     let is_summed = query.contains("sum");
     for label in texts.iter().flat_map(|text| shown(text)) {
-        let is_kept = if is_summed { kept.contains(&label) } else { there.contains(&label) };
+        let is_kept = if is_summed {
+            kept.contains(&label)
+        } else {
+            there.contains(&label)
+        };
         assert!(is_kept, "{label} is not kept: {query}");
     }
 }
@@ -338,9 +420,15 @@ fn every_alert_asks_for_what_there_is_and_is_on_the_page() {
         let row = format!("| `{name}` | {severity} | {} |", text(&rule["for"]));
         assert!(page.contains(&row), "{row} is not on the page");
     }
-    let on_page = page.lines().filter(|line| line.starts_with("| `Gateway")).count();
+    let on_page = page
+        .lines()
+        .filter(|line| line.starts_with("| `Gateway"))
+        .count();
     assert_eq!(on_page, rules.len());
-    assert!(asked >= rules.len() - 1, "all but the first ask for metrics of ours");
+    assert!(
+        asked >= rules.len() - 1,
+        "all but the first ask for metrics of ours"
+    );
 }
 
 #[test]
@@ -358,7 +446,9 @@ fn every_panel_asks_for_what_there_is() {
             let legend = target["legendFormat"].as_str().unwrap();
             assert_answerable(&families, query, &[legend]);
             let names = metrics_of(query).into_iter();
-            asked.extend(names.map(|(series, _)| base_of(&series, |name| families.contains_key(name))));
+            asked.extend(
+                names.map(|(series, _)| base_of(&series, |name| families.contains_key(name))),
+            );
         }
     }
     assert!(asked.len() > 25, "{asked:?}");
@@ -372,10 +462,22 @@ fn a_query_for_what_there_is_not_is_noticed() {
         let check = || assert_answerable(&families, query, &[text]);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).is_err()
     };
-    assert!(!is_noticed("the_loop_gateway_queue_backlog > 1", "{{instance}}"));
+    assert!(!is_noticed(
+        "the_loop_gateway_queue_backlog > 1",
+        "{{instance}}"
+    ));
     assert!(is_noticed("the_loop_gateway_queue_backlogs", ""));
-    assert!(is_noticed("the_loop_gateway_queue_backlog{queue=\"a\"}", ""));
-    assert!(is_noticed("sum by (queue) (the_loop_gateway_queue_backlog)", ""));
-    assert!(is_noticed("sum(the_loop_gateway_queue_backlog)", "{{instance}}"));
+    assert!(is_noticed(
+        "the_loop_gateway_queue_backlog{queue=\"a\"}",
+        ""
+    ));
+    assert!(is_noticed(
+        "sum by (queue) (the_loop_gateway_queue_backlog)",
+        ""
+    ));
+    assert!(is_noticed(
+        "sum(the_loop_gateway_queue_backlog)",
+        "{{instance}}"
+    ));
     assert!(is_noticed("rate(the_loop_gateway_append_seconds[1m])", ""));
 }

@@ -10,7 +10,7 @@ function deadRow(one) {
   button.addEventListener("click", () => confirmRedrive({ seqs: [one.seq] }, `delivery ${one.seq}`));
   const event = one.event;
   return row(
-    cell("Delivery", String(one.seq), "number"),
+    cell("Delivery", String(one.seq)),
     cell("Event", [eventLink(event, `${event.id} ${event.kind}`), el("span", { class: "sub" }, about(event))]),
     cell("Instance", one.instance),
     cell("Strikes", NUMBER.format(one.strikes), "number"),

@@ -107,8 +107,16 @@ function tick() {
 
 // Where one is: #event-12 opens a story, #subject-loop-… narrows the events.
 
+function placeAsked() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
 function go() {
-  const place = decodeURIComponent(location.hash.slice(1));
+  const place = placeAsked();
   const event = /^event-([0-9]{1,18})$/.exec(place);
   const named = /^subject-(.{1,512})$/.exec(place);
   if (event) return openStory(event[1]);

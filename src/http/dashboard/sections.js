@@ -28,7 +28,7 @@ function showTiles(health, queues) {
   const dead = queues ? sum("dead") : null;
   const tiles = [
     { name: "Stored events", value: health.store.events },
-    { name: "Held, no consumer yet", value: health.store.held, kind: health.store.held > 0 ? "warn" : "" },
+    { name: "Held", value: health.store.held, kind: health.store.held > 0 ? "warn" : "" },
     { name: "Backlog", value: backlog },
     { name: "In hand", value: queues ? sum("inHand") : null },
     { name: "Dead", value: dead, kind: dead > 0 ? "bad" : "" },
@@ -98,7 +98,7 @@ function queueRow({ queue, lease, series }) {
   const oldest = queue.oldestReceivedAt ? moment(queue.oldestReceivedAt, "age") : shown("");
   return row(
     cell("Instance", name),
-    cell("Lease", leaseOf(lease)),
+    cell("Lease", leaseOf(lease, queue.backlog > 0)),
     cell("Backlog", plotted(count(queue.backlog), backlog), "number"),
     cell("Oldest", plotted(oldest, ages), "number"),
     cell("In hand", count(queue.inHand), "number"),
@@ -110,10 +110,13 @@ function queueRow({ queue, lease, series }) {
 
 const plotted = (value, drawn) => el("div", { class: "plotted" }, drawn, el("span", { class: "value" }, value));
 
-function leaseOf(lease) {
+/** A lease that ended matters when something waits. */
+function leaseOf(lease, isWaitedFor) {
   if (!lease) return shown("");
-  const fetched = lease.lastFetchAt ? [", fetched ", moment(lease.lastFetchAt)] : [", never fetched"];
-  return [lease.live ? word("good", "live") : word("warn", "ended"), el("span", { class: "muted" }, ...fetched)];
+  const kind = isWaitedFor ? "warn" : "";
+  if (!lease.lastFetchAt) return lease.live ? [word("good", "live")] : [word(kind, "never fetched")];
+  const fetched = el("span", { class: "muted" }, ", fetched ", moment(lease.lastFetchAt));
+  return [lease.live ? word("good", "live") : word(kind, "ended"), fetched];
 }
 
 // Subjects.
@@ -153,7 +156,7 @@ function showEvents({ events, next }) {
 
 function eventRow(event) {
   return row(
-    cell("Event", eventLink(event, event.id), "number"),
+    cell("Event", eventLink(event, event.id)),
     cell("Kind", event.kind),
     cell("Work item", event.workItem ?? event.subject),
     cell("By", shown(event.actor)),

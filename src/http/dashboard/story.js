@@ -90,8 +90,8 @@ function delivery(one) {
 
 function deliveryFacts(one) {
   const facts = [
-    fact("On the queue since", moment(one.routedAt)),
-    fact("Why this instance", one.why),
+    fact("Queued", moment(one.routedAt)),
+    fact("Why here", one.why),
     fact("Attempt", NUMBER.format(one.attempt)),
     fact("Strikes", count(one.strikes, "warn")),
   ];
@@ -106,7 +106,7 @@ function deliveryFacts(one) {
 
 function handOut(one) {
   const ended = one.ended ? [one.ended, " ", moment(one.endedAt ?? one.handedAt)] : ["in hand"];
-  return el("li", {}, "handed to run ", el("span", { class: "mono" }, one.run), ` as attempt ${one.attempt} `, moment(one.handedAt), ": ", ...ended);
+  return el("li", {}, `Attempt ${one.attempt}, run `, el("span", { class: "mono" }, one.run), ", handed out ", moment(one.handedAt), ": ", ...ended);
 }
 
 function storyPayload({ id, bytes }) {

@@ -69,6 +69,13 @@ impl Home {
         Self::started(self.command(arguments))
     }
 
+    /// As [`Home::start`], with variables in its environment.
+    pub(crate) fn start_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        Self::started(command)
+    }
+
     /// As [`Home::start`], for a command that a file over its limit must not end: it gets an
     /// error from the write instead.
     pub(crate) fn start_deaf_to_file_size(&self, arguments: &[&str]) -> Running {
