@@ -70,7 +70,7 @@ fn an_arrival_is_counted_once_by_what_became_of_it() {
         metrics,
         "the_loop_gateway_grace_expired_total{provider=\"slack\"} 1",
     );
-    let labels = "le=\"5.0\",provider=\"slack\",transport=\"socket\"";
+    let labels = "provider=\"slack\",transport=\"socket\",le=\"5\"";
     let line = format!("the_loop_gateway_event_age_seconds_bucket{{{labels}}} 1");
     assert_line(metrics, &line);
 }
@@ -140,8 +140,8 @@ fn a_batch_is_counted_by_its_end_its_size_and_its_time() {
     metrics.batch("writes-max", 256, Duration::from_millis(3));
     for line in [
         "the_loop_gateway_store_batches_total{ended_by=\"writes-max\"} 1",
-        "the_loop_gateway_store_batch_writes_bucket{le=\"128.0\"} 0",
-        "the_loop_gateway_store_batch_writes_bucket{le=\"256.0\"} 1",
+        "the_loop_gateway_store_batch_writes_bucket{le=\"128\"} 0",
+        "the_loop_gateway_store_batch_writes_bucket{le=\"256\"} 1",
         "the_loop_gateway_store_batch_seconds_bucket{le=\"0.002\"} 0",
         "the_loop_gateway_store_batch_seconds_bucket{le=\"0.005\"} 1",
     ] {

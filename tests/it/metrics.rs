@@ -222,14 +222,14 @@ fn the_age_of_an_event_is_known_when_its_payload_tells() {
     gateway.comment(15);
     let text = scrape(&gateway);
     let bucket = |le| {
-        let labels = format!("le=\"{le}\",provider=\"github\",transport=\"webhook\"");
+        let labels = format!("provider=\"github\",transport=\"webhook\",le=\"{le}\"");
         value(
             &text,
             &format!("{PREFIX}event_age_seconds_bucket{{{labels}}}"),
         )
     };
     assert_eq!(
-        (bucket("300.0"), bucket("900.0"), bucket("+Inf")),
+        (bucket("300"), bucket("900"), bucket("+Inf")),
         (0.0, 1.0, 1.0)
     );
     let records = gateway.wait_for_records("gateway.received", 2);
