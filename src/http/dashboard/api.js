@@ -20,7 +20,8 @@ async function ask(path, options = {}) {
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
   } catch (error) {
-    throw new Unreachable(`The gateway does not answer (${error.name}).`);
+    const isLate = error.name === "TimeoutError";
+    throw new Unreachable(isLate ? `The gateway did not answer within ${PATIENCE_MS / 1000} seconds.` : "The gateway does not answer.");
   }
   const date = Date.parse(response.headers.get("date") ?? "");
   if (!Number.isNaN(date)) noteClock(date);

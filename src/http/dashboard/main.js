@@ -77,16 +77,27 @@ function showOr(name, said, show) {
   return say($(".problem", $(`#${name}`)), `Not up to date. ${said.reason.message}`);
 }
 
-function showOverall(health) {
-  const troubles = [];
-  if (!health.store.ok) troubles.push("the store refuses writes");
-  if (!health.eventLog.ok) troubles.push("the event log is not written");
+/** What somebody has to see to, the worst first: each with its kind and in words. */
+function troubles(health) {
+  const dead = (last.queues ?? []).reduce((total, queue) => total + queue.dead, 0);
+  const found = [];
+  if (!health.store.ok) found.push(["bad", "the store refuses writes"]);
+  if (!health.eventLog.ok) found.push(["bad", "the event log is not written"]);
   for (const [name, state] of Object.entries(health.ingresses)) {
-    if (state === "failed" || state === "missing-secret") troubles.push(`${INGRESS_NAMES[name] ?? name}: ${INGRESS_WORDS[state][1]}`);
+    const [kind, text] = INGRESS_WORDS[state] ?? ["warn", state];
+    if (kind === "bad" || kind === "warn") found.push([kind, `${INGRESS_NAMES[name] ?? name}: ${text}`]);
   }
-  const overall = $("#overall");
-  overall.className = `overall ${troubles.length ? "bad" : "good"}`;
-  say($("#overall-text"), troubles.length ? `Needs you: ${troubles.join("; ")}` : "All is well");
+  if (Object.values(health.ingresses).every((state) => state === "disabled")) found.push(["warn", "no ingress is enabled"]);
+  if (dead > 0) found.push(["warn", counted(dead, "dead letter")]);
+  return found.sort(([one], [other]) => (one === "bad" ? 0 : 1) - (other === "bad" ? 0 : 1));
+}
+
+function showOverall(health) {
+  const found = troubles(health);
+  const kind = found.length === 0 ? "good" : found[0][0];
+  $("#overall").className = `overall ${kind}`;
+  const lead = kind === "bad" ? "Needs you: " : "Look at: ";
+  say($("#overall-text"), found.length === 0 ? "All is well" : lead + found.map(([, text]) => text).join("; "));
   say($("#version"), health.version);
 }
 

@@ -24,13 +24,13 @@ function area(run) {
 /** A sample alone is a short stroke. */
 const widened = (run) => (run.length > 1 ? run : [[run[0][0] - 1, run[0][1]], run[0]]);
 
-/** One value of one queue over the time that was sampled; says in words what it shows. */
-function plot(name, values, inWords) {
+/** One value of one queue over a span of time; says in words what it shows. */
+function plot(name, values, over, inWords) {
   const known = (values ?? []).filter((value) => value !== null);
   if (known.length === 0) return undefined;
   const highest = Math.max(...known);
   const drawn = runs(values, highest).map(widened);
-  const label = `${name} over ${span((values.length - 1) * 30)}: highest ${inWords(highest)}, last ${inWords(known.at(-1))}`;
+  const label = `${name} over ${over}: highest ${inWords(highest)}, last ${inWords(known.at(-1))}`;
   return svg(
     "svg",
     { class: "plot", role: "img", "aria-label": label, viewBox: `0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`, preserveAspectRatio: "none" },

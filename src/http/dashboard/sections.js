@@ -61,7 +61,7 @@ function ingressDetails(details) {
   if (!details) return undefined;
   const lines = [el("div", {}, "since ", moment(details.since))];
   if (details.variable) lines.push(el("div", {}, "set ", el("code", {}, details.variable)));
-  if (details.error) lines.push(el("div", {}, details.error));
+  else if (details.error) lines.push(el("div", {}, details.error));
   for (const [source, one] of Object.entries(details.sources ?? {})) {
     const [, text] = INGRESS_WORDS[one.state] ?? ["", one.state];
     lines.push(el("div", {}, `${source}: ${text}${one.error ? `, ${one.error}` : ""}`));
@@ -74,27 +74,29 @@ function ingressDetails(details) {
 function showQueues({ queues, next }, instances, samples) {
   const leases = new Map((instances ?? []).map((one) => [one.instance, one]));
   const series = new Map((samples?.queues ?? []).map((one) => [one.instance, one]));
+  const times = samples?.times ?? [];
+  const over = times.length > 1 ? span((Date.parse(times.at(-1)) - Date.parse(times[0])) / 1000) : "";
+  say($("#plot-span"), over && `Plots: the last ${over}`);
   const rows = queues.map((queue) => ({
     queue,
     lease: leases.get(queue.instance) ?? null,
     series: series.get(queue.instance) ?? null,
+    over,
   }));
-  const times = samples?.times ?? [];
-  say($("#plot-span"), times.length > 1 ? `Plots: the last ${span((times.length - 1) * 30)}` : "");
   showList("queues", rows.map(withoutAges), (one) => one.queue.instance, queueRow, next);
 }
 
 /** Ages grow by themselves: a row is the same as long as its facts are. */
-function withoutAges({ queue, lease, series }) {
+function withoutAges({ queue, lease, series, over }) {
   const { oldestAgeSeconds, ...facts } = queue;
   const kept = lease && { lastFetchAt: lease.lastFetchAt, live: lease.lease.live };
-  return { queue: facts, lease: kept, series };
+  return { queue: facts, lease: kept, series, over };
 }
 
-function queueRow({ queue, lease, series }) {
+function queueRow({ queue, lease, series, over }) {
   const name = queue.instance;
-  const backlog = plot(`Backlog of ${name}`, series?.backlog, (value) => NUMBER.format(value));
-  const ages = plot(`Oldest event of ${name}`, series?.oldestAgeSeconds, span);
+  const backlog = plot(`Backlog of ${name}`, series?.backlog, over, (value) => NUMBER.format(value));
+  const ages = plot(`Oldest event of ${name}`, series?.oldestAgeSeconds, over, span);
   const oldest = queue.oldestReceivedAt ? moment(queue.oldestReceivedAt, "age") : shown("");
   return row(
     cell("Instance", name),
@@ -132,7 +134,8 @@ function showSubjects({ subjects, next }) {
 
 function subjectRow(one) {
   const link = el("a", { href: `#subject-${one.subject}`, "data-focus": one.subject }, one.workItem ?? one.subject);
-  const name = one.workItem ? [link, el("span", { class: "sub mono" }, one.subject)] : [link];
+  const unassigned = one.subject === "unassigned" ? el("span", { class: "sub" }, "all that is held, and what has no work item") : undefined;
+  const name = one.workItem ? [link, el("span", { class: "sub mono" }, one.subject)] : [link, unassigned];
   return row(
     cell("Work item", one.unattended ? [...name, word("bad", "unattended: no claimant has fetched for an hour")] : name),
     cell("Claimed by", one.claimants.length ? one.claimants.map(claimant) : shown("", "nobody")),

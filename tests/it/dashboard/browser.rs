@@ -76,6 +76,7 @@ impl Driver {
             "args": [
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                 "--no-first-run", "--disable-background-networking", "--disable-extensions",
+                "--disable-crash-reporter",
                 "--force-prefers-reduced-motion", "--hide-scrollbars",
                 format!("--window-size={},{}", look.width.max(800), look.height),
                 format!("--blink-settings=preferredColorScheme={scheme}"),
@@ -85,6 +86,8 @@ impl Driver {
         let mut capabilities = serde_json::Map::new();
         capabilities.insert("browserName".to_owned(), json!("chrome"));
         capabilities.insert("goog:chromeOptions".to_owned(), options);
+        let timeouts = json!({"script": 120_000, "pageLoad": 120_000});
+        capabilities.insert("timeouts".to_owned(), timeouts);
         let mut builder = ClientBuilder::new(HttpConnector::new());
         let client = builder.capabilities(capabilities).connect(&self.url).await;
         Page(client.unwrap_or_else(|error| panic!("the browser does not start: {error}")))

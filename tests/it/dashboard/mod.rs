@@ -29,13 +29,13 @@ fn busy() -> TestGateway {
     for (instance, number) in [
         ("laptop", 15),
         ("laptop", 16),
-        ("reviewer", 15),
+        ("reviewer", 17),
         ("night-shift", 40),
     ] {
         gateway.claim(instance, number);
     }
     hostile_comment(&gateway);
-    for number in [15, 16, 15, 40, 40, 99] {
+    for number in [17, 16, 15, 40, 40, 99] {
         gateway.comment(number);
     }
     let mut laptop = Consumer::new("laptop");
@@ -193,7 +193,10 @@ fn everything_there_is_has_its_place() {
         page.go(&url(&gateway, "")).await;
         page.wait_for_text("#queues", "laptop").await;
         for (place, text) in [
-            ("#overall", "Needs you: Slack over HTTP: secret not set"),
+            (
+                "#overall",
+                "Needs you: Slack over HTTP: secret not set; 2 dead letters",
+            ),
             ("#ingresses", "GitHub webhook up"),
             ("#ingresses", "set NOT_SET_IN_THE_TESTS"),
             ("#ingresses", "Jira poll off"),
@@ -228,6 +231,7 @@ fn an_empty_gateway_says_so() {
         let page = driver.open(Look::WIDE).await;
         page.go(&url(&gateway, "")).await;
         for (place, text) in [
+            ("#overall", "Look at: no ingress is enabled"),
             ("#ingresses", "No ingress is enabled"),
             ("#queues", "No queue yet"),
             ("#subjects", "No subject is claimed"),
