@@ -214,7 +214,7 @@ fn the_oldest_event_of_a_queue_grows_older_and_a_held_poll_is_seen() {
 #[test]
 fn the_age_of_an_event_is_known_when_its_payload_tells() {
     let gateway = TestGateway::start();
-    let mut body: Value = serde_json::from_str(&comment_on(15, 1, "a")).unwrap();
+    let mut body: Value = serde_json::from_str(&comment_on(15, 900, "a")).unwrap();
     let before = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(600);
     body["comment"]["updated_at"] = json!(before.to_string());
     let call = gateway.github("issue_comment", "guid", &body.to_string());
