@@ -6,11 +6,17 @@ use crate::providers::lenient::Node;
 /// The moment of a comment, review, change or check; `None` where the payload only has older
 /// moments, as that of a deletion does.
 pub(super) fn at(kind: &str, payload: &Node<'_>) -> Option<Timestamp> {
+    // A kind is what a header says: only objects that are read may be named by it.
     let object = payload.at(match kind {
         "issue_comment" | "pull_request_review_comment" => "comment",
         "pull_request_review" => "review",
         "issues" => "issue",
-        other => other,
+        "pull_request" => "pull_request",
+        "check_run" => "check_run",
+        "check_suite" => "check_suite",
+        "workflow_run" => "workflow_run",
+        "workflow_job" => "workflow_job",
+        _ => return None,
     });
     let action = payload.text("action");
     let field = match (kind, action.as_deref().unwrap_or_default()) {
@@ -78,6 +84,10 @@ mod tests {
             ),
             ("issue_comment", r#"{"action":"created"}"#),
             ("push", "{}"),
+            (
+                "anything",
+                r#"{"issue":{"updated_at":"2023-11-14T22:13:20Z"}}"#,
+            ),
         ] {
             assert_eq!(of(kind, body), None, "{kind} {body}");
         }
