@@ -77,6 +77,7 @@ fn arrival(id: u64, bytes: usize) -> Arrival {
         delivery_id: format!("bench-{id}"),
         kind: "issue_comment".to_owned(),
         received_at: Timestamp(0),
+        happened_at: None,
         headers: BTreeMap::from([("x-github-event".into(), "issue_comment".into())]),
         payload: Payload::compress(&support::payloads::comment(id, number, bytes)).expect("memory"),
         actor: Some(EventActor {

@@ -12,6 +12,7 @@ mod limits;
 mod live;
 mod lock;
 mod parts;
+mod sampling;
 mod start_error;
 mod stop;
 
@@ -28,9 +29,10 @@ use futures_util::future::join_all;
 use self::ingresses::Ingresses;
 use self::lock::StateLock;
 use self::parts::Threads;
+use self::sampling::Sampling;
 use crate::actors::{
     HousekeepingActor, HousekeepingParts, IngressBoard, Liveness, QueueRegistryActor, Queues,
-    Store, StoreActor, StoreDoor, StoreHealth, StoreParts, WakeThrough,
+    Samples, Store, StoreActor, StoreDoor, StoreHealth, StoreParts, WakeThrough,
 };
 use crate::config::{Address, Environment, GatewayConfig, LoadedConfig};
 use crate::http::{self, HttpParts, HttpSettings, HttpState, Listener, Phase, Routes};
@@ -57,6 +59,7 @@ pub struct Gateway {
     store: Store,
     queues: Queues,
     _housekeeping: Addr<HousekeepingActor>,
+    _sampling: Sampling,
     ingresses: Ingresses,
     log: EventLog,
     watch: Watch,
@@ -131,9 +134,11 @@ impl Gateway {
         let writer = open_writer(config, parts)?;
         let readers = store::open_readers(&config.store_path)?;
         let core = Core::start(writer, wal_path(config), &log, parts);
-        let http = Data::new(http_state(&core, readers, loaded, &log, parts));
+        let sampling = Sampling::start(&core, &readers, parts);
+        let seen = (readers, sampling.samples.clone());
+        let http = Data::new(http_state(&core, seen, loaded, &log, parts));
         let ingresses = Ingresses::start(&core, &http, loaded, &log, parts);
-        let started = core.finish(sockets, (http, ingresses), log, lock)?;
+        let started = core.finish(sockets, (http, sampling, ingresses), log, lock)?;
         started.announce();
         Ok(started)
     }
@@ -295,7 +300,7 @@ impl Core {
     fn finish(
         self,
         sockets: Sockets,
-        (http, ingresses): (Data<HttpState>, Ingresses),
+        (http, sampling, ingresses): (Data<HttpState>, Sampling, Ingresses),
         log: EventLog,
         lock: StateLock,
     ) -> Result<Gateway, StartError> {
@@ -318,6 +323,7 @@ impl Core {
             store: self.store,
             queues: self.queues,
             _housekeeping: self.housekeeping,
+            _sampling: sampling,
             ingresses,
             log,
             watch: Watch::new(self.liveness),
@@ -358,7 +364,7 @@ fn workers() -> usize {
 
 fn http_state(
     core: &Core,
-    readers: ReadPool,
+    (readers, samples): (ReadPool, Samples),
     loaded: &LoadedConfig,
     log: &EventLog,
     parts: &Parts,
@@ -367,6 +373,8 @@ fn http_state(
         store: core.store.clone(),
         queues: core.queues.clone(),
         readers,
+        store_path: loaded.config.store_path.clone(),
+        samples,
         health: core.health.clone(),
         board: IngressBoard::default(),
         log: log.clone(),

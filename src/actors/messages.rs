@@ -112,10 +112,6 @@ pub struct StoreState {
     pub batches: u64,
     /// Batches that failed as a whole.
     pub failed: u64,
-    /// Writes in the last batch.
-    pub last_batch: usize,
-    /// How long the last batch took, COMMIT included.
-    pub last_took: Duration,
     /// Why batches ended.
     pub ended_by: BTreeMap<BatchEnd, u64>,
 }

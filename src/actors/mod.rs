@@ -10,6 +10,7 @@ pub mod messages;
 pub mod poller;
 mod queue;
 mod queue_registry;
+mod sampler;
 pub mod slack_socket;
 mod store;
 mod store_health;
@@ -29,6 +30,10 @@ pub use messages::{
 };
 pub use queue::StoreDoor;
 pub use queue_registry::QueueRegistryActor;
+pub use sampler::{
+    QueueSample, SAMPLED_QUEUES_MAX, SAMPLES_KEPT, SampleSeries, SamplerActor, SamplerParts,
+    Samples,
+};
 pub use store::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, StoreActor, StoreParts};
 pub use store_health::StoreHealth;
 pub use supervisor::{AdapterTiming, IngressSupervisorActor, Supervise, SupervisorParts};

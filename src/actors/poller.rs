@@ -32,6 +32,7 @@ use actix::{
     WrapFuture,
 };
 use tokio::sync::watch;
+use tracing::Instrument;
 
 pub use self::credentials::Credentials;
 pub use self::gate::Gate;
@@ -205,10 +206,11 @@ impl Poller {
                 () = tokio::time::sleep(wait) => {}
             }
             let declared = Arc::clone(&self.declared.borrow());
+            let span = tracing::debug_span!("poll", source = self.parts.source.key());
             let ended = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return,
-                ended = reader.round(declared) => ended,
+                ended = reader.round(declared).instrument(span) => ended,
             };
             wait = self.after(ended);
         }

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, Recipient};
 
@@ -166,9 +167,11 @@ impl StoreActor {
             return;
         }
         let began = self.clock.instant();
-        let report = writer.commit_batch(batch);
-        self.state.last_took = self.clock.instant().saturating_duration_since(began);
-        self.count(report.writes, ended_by);
+        let span =
+            tracing::debug_span!("batch", writes = batch.len(), ended_by = ended_by.as_str());
+        let report = span.in_scope(|| writer.commit_batch(batch));
+        let took = self.clock.instant().saturating_duration_since(began);
+        self.count(report.writes, ended_by, took);
         let failure = report.failure;
         let is_committed = failure.is_none();
         let routing_is_left = self.note_routing(is_committed, &report.effects);
@@ -183,9 +186,10 @@ impl StoreActor {
         }
     }
 
-    fn count(&mut self, writes: usize, ended_by: BatchEnd) {
+    fn count(&mut self, writes: usize, ended_by: BatchEnd, took: Duration) {
+        let metrics = self.log.metrics();
+        metrics.batch(ended_by.as_str(), writes, took);
         let state = &mut self.state;
-        state.last_batch = writes;
         state.batches = state.batches.saturating_add(1);
         state.writes = state
             .writes
@@ -230,6 +234,7 @@ impl StoreActor {
         let is_news = self.health.note(failure.is_none());
         match failure {
             Some(error) => {
+                self.log.metrics().batch_failed();
                 self.state.failed = self.state.failed.saturating_add(1);
                 self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
                 if is_news {
@@ -249,6 +254,7 @@ impl StoreActor {
 
     /// What is durable now may be known.
     fn make_known(&self, effects: Effects) {
+        self.log.metrics().queues(&effects.tally);
         self.log.record_all(effects.events);
         self.wake(effects.wakes);
     }

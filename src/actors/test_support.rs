@@ -94,6 +94,7 @@ pub(super) fn append_of(number: u64, key: &str, payload: &[u8]) -> Submit<Append
         delivery_id: key.to_owned(),
         kind: "issue_comment".to_owned(),
         received_at: SystemClock.now(),
+        happened_at: None,
         headers: BTreeMap::new(),
         payload: Payload::compress(payload).unwrap(),
         actor: None,

@@ -64,6 +64,8 @@ pub struct Intervals {
     pub sweep: Duration,
     /// Looks at the configuration's files, and whether all ingresses are there.
     pub reload: Duration,
+    /// Samples of the queues.
+    pub sample: Duration,
 }
 
 impl Default for Intervals {
@@ -72,6 +74,7 @@ impl Default for Intervals {
             housekeeping: Duration::from_secs(1),
             sweep: Duration::from_secs(60),
             reload: Duration::from_secs(5),
+            sample: Duration::from_secs(30),
         }
     }
 }

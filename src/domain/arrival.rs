@@ -219,6 +219,8 @@ pub struct Arrival {
     pub kind: String,
     /// When it arrived.
     pub received_at: Timestamp,
+    /// When it happened by the provider's clock, when the payload tells.
+    pub happened_at: Option<Timestamp>,
     /// The allow-listed headers, names in lower case.
     pub headers: BTreeMap<String, String>,
     /// The provider's JSON text, exactly.

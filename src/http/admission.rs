@@ -5,6 +5,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::ConnectionType;
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, web};
+use tracing::Instrument;
 
 use super::error::ApiError;
 use super::limits::Share;
@@ -37,7 +38,14 @@ pub(super) async fn count_open(
         None if request.path() == HEALTH => {}
         None => return Err(ApiError::Overloaded("Too many requests are open.").into()),
     }
-    let mut response = next.call(request).await?;
+    let span = tracing::debug_span!(
+        "request",
+        method = %request.method(),
+        path = request.path(),
+        status = tracing::field::Empty
+    );
+    let mut response = next.call(request).instrument(span.clone()).await?;
+    span.record("status", response.status().as_u16());
     if state.is_some_and(|state| state.phase() == Phase::Draining) {
         let head = response.response_mut().head_mut();
         head.set_connection_type(ConnectionType::Close);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use serde::Serialize;
+use tracing::Instrument;
 
 use super::admission::OpenRequest;
 use super::api_request::{admit, read, record_refusal};
@@ -38,7 +39,8 @@ pub(super) async fn fetch(
     fetch.caller = guard.token();
     let held = grant_wait(&request, &state, &mut fetch, wait_ms);
     let identity = fetch.identity.clone();
-    let answer = state.parts.queues.send(fetch).await?;
+    let span = tracing::debug_span!("fetch", instance = %identity.instance);
+    let answer = state.parts.queues.send(fetch).instrument(span).await?;
     drop((guard, held));
     let answer = answer.map_err(|error| record_refusal(&state, &identity, error.into()))?;
     let poll_after = poll_after(&answer);

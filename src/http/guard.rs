@@ -10,15 +10,12 @@ use std::net::IpAddr;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use actix_web::http::header::{HOST, HeaderValue, ORIGIN};
 use actix_web::middleware::Next;
 use actix_web::{Error, web};
 
 use super::error::ApiError;
 use super::state::HttpState;
-
-const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
-                      form-action 'none'";
 
 /// The names that a `Host` header may carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,15 +71,7 @@ pub(super) async fn admit_own(
     if !is_ours {
         return Err(ApiError::ForbiddenOrigin.into());
     }
-    let mut response = next.call(request).await?;
-    let headers = response.headers_mut();
-    let is_html = headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    if is_html {
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    }
-    Ok(response)
+    next.call(request).await
 }
 
 fn is_own(request: &ServiceRequest, names: &OwnNames) -> bool {

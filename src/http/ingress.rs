@@ -13,8 +13,8 @@ use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use tracing::Instrument;
 
-use super::counters::Counted;
 use super::error::ApiError;
 use super::settings::{HttpSettings, Ingress};
 use super::state::HttpState;
@@ -23,7 +23,7 @@ use crate::domain::{Arrival, CallerGuard, DropReason, Provider, Source, Timestam
 use crate::providers::signature::WhichSecret;
 use crate::providers::{Dropped, Headers, Rejection, Secrets, clipped};
 use crate::store::{Append, Appended};
-use crate::telemetry::GatewayEvent;
+use crate::telemetry::{GatewayEvent, RequestEnd};
 
 /// A body with more text than this is read on a thread of its own, so that the requests of the
 /// same worker do not wait for it.
@@ -89,21 +89,18 @@ pub(super) async fn receive(
             slack::receive(&delivery, payload).await
         }
     };
-    delivery.count(match &answer {
-        Ok(_) => Counted::Accepted,
-        Err(ApiError::StoreUnavailable | ApiError::Overloaded(_)) => Counted::Failed,
-        Err(_) => Counted::Refused,
-    });
+    let ended = match &answer {
+        Ok(_) => RequestEnd::Accepted,
+        Err(ApiError::StoreUnavailable | ApiError::Overloaded(_)) => RequestEnd::Failed,
+        Err(_) => RequestEnd::Refused,
+    };
+    state.metrics().request(ingress.provider(), ended);
     answer
 }
 
 impl Delivery<'_> {
     const fn provider(&self) -> Provider {
         self.ingress.provider()
-    }
-
-    fn count(&self, what: Counted) {
-        self.state.counters.count(self.provider(), what);
     }
 
     fn headers(&self) -> RequestHeaders<'_> {
@@ -140,19 +137,29 @@ impl Delivery<'_> {
             })?
         };
         let (verdict, which) = judged.map_err(|rejection| self.refuse(rejection))?;
-        self.count(Counted::Matched(which));
+        let metrics = self.state.metrics();
+        metrics.secret_matched(self.provider(), which.as_str());
         Ok(verdict)
     }
 
     /// Stores an arrival, and waits for it no longer than its provider does.
     async fn append(&self, arrival: Box<Arrival>, wait: Duration) -> Result<Appended, ApiError> {
         let guard = CallerGuard::new();
+        let (clock, began) = (&self.state.parts.clock, self.state.parts.clock.instant());
+        let span = tracing::debug_span!(
+            "append",
+            provider = %arrival.provider,
+            kind = arrival.kind,
+            delivery_id = arrival.delivery_id
+        );
         let write = Append {
             arrival,
             caller: guard.token(),
         };
         let answer = self.state.parts.store.send(Submit(write));
-        let answer = tokio::time::timeout(wait, answer).await;
+        let answer = tokio::time::timeout(wait, answer).instrument(span).await;
+        let took = clock.instant().saturating_duration_since(began);
+        self.state.metrics().appended(Source::Webhook, took);
         // From here on an append that has not begun is skipped.
         drop(guard);
         match answer {

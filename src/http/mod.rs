@@ -7,8 +7,8 @@ mod admission;
 mod api_request;
 mod body;
 mod consume;
-mod counters;
 mod counters_seen;
+mod dashboard;
 mod envelope;
 mod error;
 mod fields;
@@ -20,6 +20,7 @@ mod metrics;
 mod operator;
 mod readiness;
 mod registrations;
+mod samples;
 mod server;
 mod settings;
 mod state;
@@ -89,6 +90,7 @@ fn api(config: &mut ServiceConfig) {
         .service(at("/health", "GET").route(web::get().to(health::health)))
         .service(at("/subjects", "GET").route(web::get().to(views::subjects)))
         .service(at("/queues", "GET").route(web::get().to(views::queues)))
+        .service(at("/samples", "GET").route(web::get().to(samples::samples)))
         .service(at("/instances", "GET").route(web::get().to(views::instances)))
         .service(at("/events", "GET").route(web::get().to(views::events)))
         .service(at("/events/{id}", "GET").route(web::get().to(views::event)))
@@ -97,6 +99,8 @@ fn api(config: &mut ServiceConfig) {
     config.service(scope);
     let metrics = at("/metrics", "GET").route(web::get().to(metrics::metrics));
     config.service(metrics.wrap(from_fn(guard::admit_own)));
+    let page = at("/", "GET").route(web::get().to(dashboard::page));
+    config.service(page.wrap(from_fn(guard::admit_own)));
 }
 
 /// A path with its methods; any other method is told which ones there are.

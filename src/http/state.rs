@@ -1,18 +1,18 @@
 //! What every request may use: the doors to the actors, the settings in force, the bounds.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::counters::IngressCounters;
 use super::counters_seen::CountersSeen;
 use super::limits::Budget;
 use super::server::{Patience, Timeouts};
 use super::settings::HttpSettings;
-use crate::actors::{IngressBoard, Queues, Store, StoreHealth};
+use crate::actors::{IngressBoard, Queues, Samples, Store, StoreHealth};
 use crate::domain::Clock;
 use crate::store::ReadPool;
-use crate::telemetry::EventLog;
+use crate::telemetry::{EventLog, Metrics};
 
 /// Whether the gateway takes traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,10 @@ pub struct HttpParts {
     pub queues: Queues,
     /// The readers, for people.
     pub readers: ReadPool,
+    /// The database file.
+    pub store_path: PathBuf,
+    /// How the queues stood lately.
+    pub samples: Samples,
     /// Whether the writer works.
     pub health: StoreHealth,
     /// How the ingresses stand.
@@ -54,7 +58,6 @@ pub struct HttpState {
     pub(super) open_requests: Budget,
     pub(super) body_bytes: Budget,
     pub(super) long_polls: Budget,
-    pub(super) counters: IngressCounters,
     pub(super) counters_seen: CountersSeen,
     settings: RwLock<Arc<HttpSettings>>,
     phase: AtomicU8,
@@ -77,7 +80,6 @@ impl HttpState {
             open_requests: Budget::new(settings.open_requests_max),
             body_bytes: Budget::new(settings.body_bytes_max),
             long_polls: Budget::new(settings.long_polls_max),
-            counters: IngressCounters::default(),
             counters_seen: CountersSeen::default(),
             settings: RwLock::new(Arc::new(settings)),
             phase: AtomicU8::new(code_of(Phase::Starting)),
@@ -115,6 +117,11 @@ impl HttpState {
             1 => Phase::Serving,
             _ => Phase::Draining,
         }
+    }
+
+    /// What is counted.
+    pub(super) const fn metrics(&self) -> &Metrics {
+        self.parts.log.metrics()
     }
 
     /// Where the ingresses are shown.

@@ -224,6 +224,7 @@ fn put_on_queues(
         .iter()
         .map(|consumer| consumer.name.clone())
         .collect();
+    count_polled(tx, arrival);
     let facts = facts_of(event);
     tx.effects.events.extend([
         GatewayEvent::Received {
@@ -233,6 +234,7 @@ fn put_on_queues(
             delivery_id: arrival.delivery_id.clone(),
             gateway_event_id: event.id.0,
             payload_bytes: arrival.payload.text_bytes(),
+            age_ms: age_ms(arrival),
         },
         GatewayEvent::Appended {
             subject: facts.subject.clone(),
@@ -247,6 +249,21 @@ fn put_on_queues(
         event: event.id,
         to,
     })
+}
+
+/// How old an event was when it arrived; clocks differ, so it may seem to come from the future.
+fn age_ms(arrival: &Arrival) -> Option<u64> {
+    let age = arrival.received_at.since(arrival.happened_at?);
+    Some(u64::try_from(age).unwrap_or(0))
+}
+
+/// Presence comes by polls alone and has no key; anything else could have come live.
+fn count_polled(tx: &mut Tx<'_>, arrival: &Arrival) {
+    if arrival.source == Source::Poll && !arrival.dedup_keys.is_empty() {
+        let polled = &mut tx.effects.tally.polled_first;
+        let count = polled.entry(arrival.provider).or_insert(0);
+        *count = count.saturating_add(1);
+    }
 }
 
 /// What every record about a stored event carries.

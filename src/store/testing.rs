@@ -143,6 +143,7 @@ impl TestStore {
             delivery_id: format!("guid-{id}"),
             kind: "issue_comment".to_owned(),
             received_at: self.clock.now(),
+            happened_at: None,
             headers: BTreeMap::from([("x-github-event".into(), "issue_comment".into())]),
             payload: Payload::compress(format!("{{\"id\":{id}}}").as_bytes()).unwrap(),
             actor: Some(EventActor {

@@ -13,7 +13,7 @@ use super::page_limit::PageLimit;
 use super::read;
 use super::settings::Settings;
 use crate::domain::{CallerToken, Clock, InstanceName, Timestamp};
-use crate::telemetry::GatewayEvent;
+use crate::telemetry::{GatewayEvent, QueueTally};
 
 /// A change of the store: one struct per kind, applied within a savepoint.
 pub trait Write: Send + 'static {
@@ -112,6 +112,8 @@ impl Tx<'_> {
 pub struct Effects {
     /// Records for the event log, in order.
     pub events: Vec<GatewayEvent>,
+    /// What is counted besides the records.
+    pub tally: QueueTally,
     /// Queues on which something may be due.
     pub wakes: BTreeSet<InstanceName>,
     /// True when held events wait to be routed by [`RouteHeld`](super::RouteHeld).
@@ -130,6 +132,7 @@ impl Effects {
     /// Adds what a successful write wants.
     fn absorb(&mut self, other: Self) {
         self.events.extend(other.events);
+        self.tally.absorb(other.tally);
         self.wakes.extend(other.wakes);
         self.routing_pending |= other.routing_pending;
         self.is_proven |= other.is_proven;

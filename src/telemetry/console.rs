@@ -1,6 +1,7 @@
 //! What the process says on its console: for whoever watches it, not for machines that count.
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 /// How the console is written.
@@ -26,7 +27,9 @@ pub fn start_console(format: ConsoleFormat, filter: &str) -> Result<(), TryInitE
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_target(false);
+        .with_target(false)
+        // A span tells how long it took when it is over; one that is off costs a look at a flag.
+        .with_span_events(FmtSpan::CLOSE);
     match format {
         ConsoleFormat::Pretty { colors } => builder.with_ansi(colors).finish().try_init(),
         ConsoleFormat::Json => builder.json().flatten_event(true).finish().try_init(),

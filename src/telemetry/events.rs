@@ -140,6 +140,8 @@ catalogue! {
         gateway_event_id: i64,
         /// Length of the payload in bytes.
         payload_bytes: u64,
+        /// Milliseconds from the event at its provider to its arrival, when the payload tells.
+        age_ms: Option<u64>,
     }
     /// Something arrived and is not stored.
     Dropped = "gateway.dropped" Info {

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::events::{GatewayEvent, Level, Stamped};
 use super::log_file::{LogFile, LogPlace};
+use super::metrics::Metrics;
 use super::refusals::Refusals;
 use crate::domain::{Clock, DropReason, Provider, Source};
 
@@ -28,6 +29,7 @@ const FLUSH_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct EventLog {
     shared: Arc<Shared>,
+    metrics: Metrics,
     /// Tells the thread when the last handle is gone.
     _open: Option<Arc<Open>>,
 }
@@ -82,6 +84,7 @@ impl EventLog {
             .spawn(move || keeper.run())?;
         Ok(Self {
             _open: Some(Arc::new(Open(Arc::clone(&shared)))),
+            metrics: Metrics::default(),
             shared,
         })
     }
@@ -91,6 +94,7 @@ impl EventLog {
     pub fn silent(clock: Arc<dyn Clock>) -> Self {
         Self {
             shared: Arc::new(Shared::new(clock)),
+            metrics: Metrics::default(),
             _open: None,
         }
     }
@@ -100,8 +104,22 @@ impl EventLog {
         self.record_all(vec![event]);
     }
 
-    /// Records facts in order, as of now. Never waits for the disk.
+    /// Records facts in order, as of now, and counts them. Never waits for the disk.
     pub fn record_all(&self, events: Vec<GatewayEvent>) {
+        for event in &events {
+            self.metrics.count(event);
+        }
+        self.keep(events);
+    }
+
+    /// The counters of what is recorded here, and of what else is counted.
+    #[must_use]
+    pub const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Records what is counted already.
+    fn keep(&self, events: Vec<GatewayEvent>) {
         if self._open.is_some() && !events.is_empty() {
             self.shared.push(events);
         }
@@ -115,6 +133,7 @@ impl EventLog {
     /// Records that a stranger was refused: the first ten of a minute, then one count.
     pub fn refuse(&self, provider: Provider, reason: DropReason, kind: &str, delivery_id: &str) {
         let shown = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        self.metrics.refused(provider, Source::Webhook, reason);
         let now = self.shared.clock.instant();
         let (is_recorded, counts) = {
             let mut refusals = self.shared.refusals();
@@ -122,19 +141,17 @@ impl EventLog {
             let kind = (provider, Source::Webhook, reason);
             (refusals.admit(kind, now), counts)
         };
-        self.record_all(counts);
-        if is_recorded {
-            self.record(GatewayEvent::Dropped {
-                provider,
-                transport: Source::Webhook,
-                reason,
-                kind: shown(kind),
-                delivery_id: shown(delivery_id),
-                about: None,
-                gateway_event_id: None,
-                suppressed: None,
-            });
-        }
+        let record = is_recorded.then(|| GatewayEvent::Dropped {
+            provider,
+            transport: Source::Webhook,
+            reason,
+            kind: shown(kind),
+            delivery_id: shown(delivery_id),
+            about: None,
+            gateway_event_id: None,
+            suppressed: None,
+        });
+        self.keep(counts.into_iter().chain(record).collect());
     }
 
     /// False while the disk refuses records.
@@ -149,7 +166,7 @@ impl EventLog {
     pub fn flush(&self) {
         let now = self.shared.clock.instant();
         let counts = self.shared.refusals().close(now, true);
-        self.record_all(counts);
+        self.keep(counts);
         if self._open.is_none() {
             return;
         }

@@ -23,7 +23,7 @@ use the_loop_gateway::providers::Declared;
 use the_loop_gateway::store::{
     FetchBatch, PutBinding, PutClaim, Settings, Write, Writer, open_readers, open_writer,
 };
-use the_loop_gateway::telemetry::EventLog;
+use the_loop_gateway::telemetry::{EventLog, Metrics};
 
 use super::support::gateway::wait_until;
 
@@ -75,6 +75,7 @@ impl Composed {
             store: SocketStore::of(&store),
             status: Supervisor(Arc::clone(&state)).start().recipient(),
             recorder: Recorder::from(EventLog::silent(Arc::new(SystemClock))),
+            metrics: Metrics::default(),
         };
         let socket = SlackSocketActor::start_in_arbiter(&threads[1].handle(), |_| {
             SlackSocketActor::new(parts)

@@ -64,42 +64,6 @@ fn health_tells_how_the_parts_are() {
 }
 
 #[test]
-fn metrics_count_what_came_and_what_waits() {
-    let gateway = furnished();
-    gateway
-        .call("POST", "/gh-webhook")
-        .body("{}")
-        .send()
-        .assert_error(401, "bad-signature");
-    let call = gateway.call("GET", "/metrics");
-    let reply = call.send();
-    assert_eq!(reply.status, 200);
-    assert_eq!(
-        reply.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
-    let text = reply.text();
-    for line in [
-        "the_loop_gateway_events 3",
-        "the_loop_gateway_held_events 1",
-        "the_loop_gateway_queue_backlog{instance=\"laptop\"} 1",
-        "the_loop_gateway_requests_total{provider=\"github\",ended=\"accepted\"} 3",
-        "the_loop_gateway_requests_total{provider=\"github\",ended=\"refused\"} 1",
-        "the_loop_gateway_secret_matches_total{provider=\"github\",secret=\"current\"} 3",
-        "the_loop_gateway_store_up 1",
-        "the_loop_gateway_ingress_up{ingress=\"jira-webhook\"} 1",
-    ] {
-        assert!(text.lines().any(|found| found == line), "{line} in {text}");
-    }
-    let foreign = call.header("Host", "evil.example").send();
-    foreign.assert_error(403, "forbidden-origin");
-    let off = TestGateway::with(|config| config.observability.metrics_enabled = false);
-    off.call("GET", "/metrics")
-        .send()
-        .assert_error(404, "not-found");
-}
-
-#[test]
 fn lists_show_what_is_there() {
     let gateway = furnished();
     let subjects = gateway.get("/subjects").assert(200);

@@ -17,7 +17,7 @@ use crate::config::Secret;
 use crate::domain::{Clock, Provider, Source, Timestamp};
 use crate::providers::{Declared, Dropped};
 use crate::store::SlackConversation;
-use crate::telemetry::GatewayEvent;
+use crate::telemetry::{GatewayEvent, Metrics};
 
 /// Appends in flight at once.
 const APPENDS_MAX: usize = 256;
@@ -39,6 +39,7 @@ pub(super) struct Core {
     declared: RefCell<Arc<Declared>>,
     status: actix::Recipient<IngressChanged>,
     recorder: Recorder,
+    pub(super) metrics: Metrics,
     split: RefCell<SplitWatch>,
     active: RefCell<BTreeSet<SlackConversation>>,
     up_since: Cell<Option<Timestamp>>,
@@ -61,6 +62,7 @@ impl Core {
             declared: RefCell::new(parts.declared),
             status: parts.status,
             recorder: parts.recorder,
+            metrics: parts.metrics,
             split: RefCell::new(split),
             active: RefCell::default(),
             up_since: Cell::new(None),

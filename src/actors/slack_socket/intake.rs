@@ -14,6 +14,7 @@ use crate::store::{Append, Appended};
 pub(super) fn append(core: &Rc<Core>, arrival: Box<Arrival>, decided: impl FnOnce(bool) + 'static) {
     let in_flight = core.gate.enter(arrival.payload.compressed().len());
     let message = place::message_of(&arrival);
+    let (transport, began) = (arrival.source, core.clock.instant());
     // A door of its own for each message: a shared one makes the second wait at a full mailbox
     // and be overtaken there.
     let request = core.store.append.clone().send(Submit(Append {
@@ -23,7 +24,11 @@ pub(super) fn append(core: &Rc<Core>, arrival: Box<Arrival>, decided: impl FnOnc
     let core = Rc::clone(core);
     actix_rt::spawn(async move {
         let appended = match request.await {
-            Ok(Ok(appended)) => Some(appended),
+            Ok(Ok(appended)) => {
+                let took = core.clock.instant().saturating_duration_since(began);
+                core.metrics.appended(transport, took);
+                Some(appended)
+            }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "not stored, not acked");
                 None

@@ -14,6 +14,7 @@ use awc::ws::{CloseCode, Frame, Message};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
+use tracing::Instrument;
 
 use super::connect::FRAME_BYTES_MAX;
 use super::core::{Core, FAR, Hello};
@@ -106,17 +107,25 @@ pub(super) fn start(core: Rc<Core>, wire: Wire, frames: Frames) -> LinkHandle {
     let (news, news_receiver) = mpsc::unbounded_channel();
     let (order, order_receiver) = watch::channel(());
     let link = Link::new(core, wire, frames, news.clone(), order_receiver);
-    let task = actix_rt::spawn(async move {
+    let connection = async move {
         let end = link.run().await;
         if news.send(News::Ended(end)).is_err() {
             tracing::debug!("nobody keeps the connection that ended");
         }
-    });
+    };
+    let task = actix_rt::spawn(connection.instrument(tracing::debug_span!("socket")));
     LinkHandle {
         news: news_receiver,
         order,
         task,
     }
+}
+
+/// The answer to an envelope.
+struct Ack {
+    text: String,
+    /// When the envelope came.
+    came_at: std::time::Instant,
 }
 
 struct Link {
@@ -126,8 +135,10 @@ struct Link {
     joiner: Joiner,
     news: mpsc::UnboundedSender<News>,
     order: watch::Receiver<()>,
-    decisions: mpsc::UnboundedReceiver<Option<String>>,
-    decided: mpsc::UnboundedSender<Option<String>>,
+    decisions: mpsc::UnboundedReceiver<Option<Ack>>,
+    decided: mpsc::UnboundedSender<Option<Ack>>,
+    /// When the envelopes came whose acks are leaving; as many as the outbox holds at most.
+    leaving: Vec<std::time::Instant>,
     /// Appends of this connection that are not decided yet.
     undecided: usize,
     pings: Interval,
@@ -159,6 +170,7 @@ impl Link {
             order,
             decisions,
             decided,
+            leaving: Vec::new(),
             undecided: 0,
             pings,
             silent_at,
@@ -238,14 +250,34 @@ impl Link {
     fn written(&mut self, result: Result<(), WsProtocolError>) -> Option<End> {
         self.stuck_at = None;
         match result {
-            Ok(()) => None,
+            Ok(()) => {
+                self.count_left();
+                None
+            }
             Err(error) => Some(End::NotWritten(Reason::new(&error.to_string()))),
         }
     }
 
-    fn decide(&mut self, ack: Option<String>) -> Option<End> {
+    /// Everything in the outbox has left.
+    fn count_left(&mut self) {
+        let now = self.core.clock.instant();
+        for came_at in self.leaving.drain(..) {
+            let took = now.saturating_duration_since(came_at);
+            self.core.metrics.acked(took);
+        }
+    }
+
+    fn decide(&mut self, ack: Option<Ack>) -> Option<End> {
         self.undecided = self.undecided.saturating_sub(1);
-        ack.and_then(|ack| self.write(Message::Text(ack.into())))
+        ack.and_then(|ack| self.acknowledge(ack))
+    }
+
+    fn acknowledge(&mut self, ack: Ack) -> Option<End> {
+        let end = self.write(Message::Text(ack.text.into()));
+        if end.is_none() {
+            self.leaving.push(ack.came_at);
+        }
+        end
     }
 
     // In.
@@ -299,7 +331,10 @@ impl Link {
     }
 
     fn carry_out(&mut self, envelope: Envelope) -> Option<End> {
-        let ack = envelope.ack();
+        let ack = Ack {
+            text: envelope.ack(),
+            came_at: self.core.clock.instant(),
+        };
         match envelope.verdict {
             SlackVerdict::Append(arrival) => {
                 self.undecided = self.undecided.saturating_add(1);
@@ -321,7 +356,7 @@ impl Link {
             }
             SlackVerdict::Options | SlackVerdict::Challenge(_) | SlackVerdict::SslCheck => {}
         }
-        self.write(Message::Text(ack.into()))
+        self.acknowledge(ack)
     }
 
     // The end.

@@ -13,7 +13,7 @@ use crate::domain::Clock;
 use crate::outbound::Limits;
 use crate::providers::Declared;
 use crate::store::{Append, FindUnseen, ListSlackReadings, NoteSlackActivity, NoteSlackMark};
-use crate::telemetry::{EventLog, GatewayEvent};
+use crate::telemetry::{EventLog, GatewayEvent, Metrics};
 
 /// What the configuration says.
 #[derive(Debug, Clone)]
@@ -193,6 +193,8 @@ pub struct SocketParts {
     pub status: Recipient<IngressChanged>,
     /// Where records go.
     pub recorder: Recorder,
+    /// Where waits are counted.
+    pub metrics: Metrics,
 }
 
 impl fmt::Debug for SocketParts {

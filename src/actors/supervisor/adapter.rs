@@ -117,6 +117,7 @@ impl Means {
             store: SocketStore::of(&self.store),
             status,
             recorder: Recorder::from(self.log.clone()),
+            metrics: self.log.metrics().clone(),
         };
         let actor = SlackSocketActor::new(parts).start();
         Adapter {

@@ -9,6 +9,7 @@
 mod body;
 mod ci;
 mod dedup;
+mod happened;
 mod repository;
 mod want;
 mod work_item;
@@ -160,6 +161,7 @@ fn judge(
         provider: Provider::GitHub,
         source: delivery.source,
         received_at,
+        happened_at: happened::at(&delivery.kind, &payload),
         payload: Payload::compress(text.as_bytes())
             .ok()
             .ok_or(Rejection::Exhausted)?,

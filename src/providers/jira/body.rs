@@ -185,6 +185,11 @@ impl<'a> Body<'a> {
         i64::try_from(self.0.number("timestamp")?).ok()
     }
 
+    /// When the event happened, in milliseconds; what is polled tells it of comments alone.
+    pub(super) fn happened(&self) -> Option<i64> {
+        self.timestamp().or_else(|| self.comment_updated())
+    }
+
     /// When the issue was resolved, in milliseconds.
     pub(super) fn resolved(&self) -> Option<i64> {
         moment_in(self.0.at("issue").at("fields"), "resolutiondate")

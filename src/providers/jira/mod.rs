@@ -141,6 +141,7 @@ fn arrival(
         delivery_id: delivery.id,
         kind: known(&body.kind()),
         received_at: delivery.received_at,
+        happened_at: body.happened().map(Timestamp),
         headers: delivery.headers,
         payload: Payload::compress(text.as_bytes())
             .ok()

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::domain::{EventActor, Provider};
+use crate::domain::{EventActor, Provider, Timestamp};
 use crate::providers::lenient::{self, Node, NotJson, Want};
 
 const MESSAGE: Want = Want::Object(&[("ts", Want::Leaf), ("thread_ts", Want::Leaf)]);
@@ -27,6 +27,7 @@ const EVENT: Want = Want::Object(&[
     ("bot_id", Want::Leaf),
     ("text", Want::Leaf),
     ("ts", Want::Leaf),
+    ("event_ts", Want::Leaf),
     ("thread_ts", Want::Leaf),
     ("message", MESSAGE),
     ("previous_message", MESSAGE),
@@ -96,9 +97,24 @@ impl<'a> Body<'a> {
         self.node.text("type")
     }
 
+    /// When it happened, by the time stamp of the event or of the click.
+    pub(super) fn happened_at(&self) -> Option<Timestamp> {
+        let event = self.node.at("event");
+        let ts = event.text("event_ts").or_else(|| event.text("ts"));
+        moment(&ts.or_else(|| self.node.text("action_ts"))?)
+    }
+
     pub(super) fn app(&self) -> Option<Cow<'a, str>> {
         self.node.text("api_app_id")
     }
+}
+
+/// The moment of Slack's `seconds.microseconds`.
+fn moment(ts: &str) -> Option<Timestamp> {
+    let (seconds, fraction) = ts.split_once('.')?;
+    let seconds: i64 = seconds.parse().ok()?;
+    let millis: i64 = fraction.get(..3)?.parse().ok()?;
+    Some(Timestamp(seconds.checked_mul(1_000)?.checked_add(millis)?))
 }
 
 /// The id in a field that holds either an id or an object with one.

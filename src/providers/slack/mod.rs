@@ -168,6 +168,7 @@ fn append(
         delivery_id: id.unwrap_or_else(|| digest::fallback_delivery_id(delivery.raw)),
         kind: known(&facts.kind),
         received_at: delivery.received_at,
+        happened_at: body.happened_at(),
         headers: delivery.headers,
         payload: payload.ok().ok_or(Rejection::Exhausted)?,
         actor: facts.actor,

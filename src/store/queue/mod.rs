@@ -113,6 +113,9 @@ impl Write for FetchBatch {
         }
         note_fetch(tx, &holder, cursor)?;
         let (number, deliveries) = handed.unwrap_or((self.cursor.unwrap_or(0), Vec::new()));
+        for delivery in &deliveries {
+            tx.effects.tally.hand_out(delivery.attempt);
+        }
         Ok(Fetched {
             next_due_at: next_due(tx, &queue)?.filter(|_| deliveries.is_empty()),
             deliveries,

@@ -213,6 +213,7 @@ pub(super) fn put_back(
         "put a delivery back",
     )?;
     lanes.touch(row.lane_id);
+    count(tx, back);
     if is_dead {
         tx.effects.add_backlog(row.instance_id, -1);
     }
@@ -220,6 +221,14 @@ pub(super) fn put_back(
         tx.effects.events.push(record);
     }
     Ok(())
+}
+
+/// What no record says: a strike, and what was given back untried.
+fn count(tx: &mut Tx<'_>, back: &PutBack<'_>) {
+    let tally = &mut tx.effects.tally;
+    tally.strikes = tally.strikes.saturating_add(u64::from(back.is_strike));
+    let is_released = back.ended == Ended::Released;
+    tally.released = tally.released.saturating_add(u64::from(is_released));
 }
 
 fn record_of(

@@ -424,6 +424,7 @@ fn arrival(provider: Provider, guid: &str, keys: Vec<Reference>) -> Arrival {
         delivery_id: guid.to_owned(),
         kind: "issue_comment".to_owned(),
         received_at: Timestamp(START),
+        happened_at: None,
         headers: [("x-github-event".to_owned(), "issue_comment".to_owned())].into(),
         payload: Payload::compress(format!("{{\"guid\":\"{guid}\"}}").as_bytes()).unwrap(),
         actor: None,

@@ -1,6 +1,6 @@
 //! A client that sends exactly what a test says: no pool, no retries, no corrections.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ impl Reply {
                 Ok(0) => break,
                 Ok(read) => bytes.extend_from_slice(&chunk[..read]),
                 // The machine was stopped for a moment.
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("no answer: {error}; so far {:?}", text(&bytes)),
             }
         }

@@ -403,6 +403,7 @@ pub(crate) fn parts(clock: &Arc<MovedClock>) -> Parts {
             housekeeping: Duration::from_millis(50),
             sweep: Duration::from_millis(200),
             reload: Duration::from_millis(50),
+            ..Intervals::default()
         },
         timeouts: Timeouts {
             head: Duration::from_secs(2),

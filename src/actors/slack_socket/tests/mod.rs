@@ -30,7 +30,7 @@ use crate::devkit::slack::{FakeSlack, PATIENCE, Seen};
 use crate::domain::{Clock, SystemClock};
 use crate::outbound::Limits;
 use crate::providers::Declared;
-use crate::telemetry::GatewayEvent;
+use crate::telemetry::{GatewayEvent, Metrics};
 
 const APP_TOKEN: &str = "xapp-1-A0FAKE-2-secret";
 const BOT_TOKEN: &str = "xoxb-1-2-secret";
@@ -173,6 +173,7 @@ impl World {
             store: SocketStore::of(&self.store),
             status: Supervisor(Arc::clone(&self.states)).start().recipient(),
             recorder: Recorder::new(move |event| records.add(event)),
+            metrics: Metrics::default(),
         }
     }
 

@@ -60,6 +60,7 @@ fn presence(store: &TestStore, number: u64) -> Arrival {
         delivery_id: format!("poll-presence-{}-uuid", item(number)),
         kind: "issues".to_owned(),
         received_at: Timestamp(store.number("SELECT 0")),
+        happened_at: None,
         headers: BTreeMap::new(),
         payload: payload("{}"),
         actor: None,
