@@ -2,4 +2,5 @@
 
 mod crash;
 mod disk;
+mod dying;
 mod files;
