@@ -38,7 +38,9 @@ pub mod views;
 mod writer;
 
 pub use append::{Append, Appended};
-pub use connection::{ReadConnection, ReadPool, open_reader, open_readers, open_writer};
+pub use connection::{
+    ReadConnection, ReadPool, open_reader, open_readers, open_writer, sqlite_version,
+};
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
@@ -66,7 +68,7 @@ pub use slack_marks::{
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
-pub use verify::{Problem, verify};
+pub use verify::{Problem, check_file, verify};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
 
 #[cfg(test)]
