@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::api::BaseUrl;
 use super::failure::Failure;
 use super::output::Output;
-use crate::config::{Address, Environment, LoadedConfig, Search, load};
+use crate::app::{Standing, look};
+use crate::config::{Address, Environment, GatewayConfig, LoadedConfig, Search, load};
 use crate::domain::SystemClock;
 
 /// What a verb works with.
@@ -70,6 +71,22 @@ impl Context {
     /// Runs something that waits, on an actix system of its own.
     pub(super) fn wait_for<T>(work: impl Future<Output = T>) -> T {
         actix_rt::System::new().block_on(work)
+    }
+}
+
+/// Where the API of this configuration's gateway is reached: where the one that runs says that it
+/// listens, else where the configuration says.
+///
+/// # Errors
+/// [`Failure::PortUnknown`] when none runs and the system is to choose the port.
+pub(super) fn api_of(config: &GatewayConfig) -> Result<BaseUrl, Failure> {
+    match look(&config.state_root) {
+        Ok(Standing::Up {
+            note: Some(note), ..
+        }) => reached_at(&note.api),
+        Ok(Standing::Up { note: None, .. } | Standing::Down) | Err(_) => {
+            reached_at(&config.listen.address)
+        }
     }
 }
 

@@ -1,6 +1,11 @@
 //! The command line, as a person or a script uses it.
 
+mod doctor;
+mod draining;
+mod lifecycle;
+mod packaging;
 pub(crate) mod program;
+mod supervised;
 
 use serde_json::Value;
 
