@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::api::BaseUrl;
 use super::failure::Failure;
 use super::output::Output;
-use crate::app::{Standing, look};
+use crate::app::{RunNote, Standing, look};
 use crate::config::{Address, Environment, GatewayConfig, LoadedConfig, Search, load};
 use crate::domain::SystemClock;
 
@@ -80,13 +80,31 @@ impl Context {
 /// # Errors
 /// [`Failure::PortUnknown`] when none runs and the system is to choose the port.
 pub(super) fn api_of(config: &GatewayConfig) -> Result<BaseUrl, Failure> {
-    match look(&config.state_root) {
-        Ok(Standing::Up {
-            note: Some(note), ..
-        }) => reached_at(&note.api),
-        Ok(Standing::Up { note: None, .. } | Standing::Down) | Err(_) => {
-            reached_at(&config.listen.address)
+    match note_of(config) {
+        Some(note) => reached_at(&note.api),
+        None => reached_at(&config.listen.address),
+    }
+}
+
+/// Where the providers' routes of this configuration's gateway are reached, likewise.
+///
+/// # Errors
+/// As [`api_of`].
+pub(super) fn webhooks_of(config: &GatewayConfig) -> Result<BaseUrl, Failure> {
+    match note_of(config) {
+        Some(note) => reached_at(note.ingress.as_ref().unwrap_or(&note.api)),
+        None => {
+            let listen = &config.listen;
+            reached_at(listen.ingress.as_ref().unwrap_or(&listen.address))
         }
+    }
+}
+
+/// What the running gateway says of itself.
+fn note_of(config: &GatewayConfig) -> Option<RunNote> {
+    match look(&config.state_root) {
+        Ok(Standing::Up { note, .. }) => note.map(|note| *note),
+        Ok(Standing::Down) | Err(_) => None,
     }
 }
 
