@@ -11,6 +11,8 @@ mod ingresses;
 mod limits;
 mod live;
 mod lock;
+mod note;
+mod notify;
 mod parts;
 mod sampling;
 mod start_error;
@@ -39,8 +41,12 @@ use crate::http::{self, HttpParts, HttpSettings, HttpState, Listener, Phase, Rou
 use crate::store::{self, ReadPool, Settings, Writer};
 use crate::telemetry::{EventLog, GatewayEvent, LogPlace};
 
+pub use self::filesystem::{Filesystem, kind_of};
 pub use self::hold::StateHold;
 pub use self::live::LiveSettings;
+pub use self::lock::{Standing, create_root, look, pid_file};
+pub use self::note::RunNote;
+pub use self::notify::Notify;
 pub use self::parts::{Arbiters, Intervals, Parts};
 pub use self::start_error::StartError;
 pub use self::stop::{StopHandle, Stopped};
@@ -64,6 +70,7 @@ pub struct Gateway {
     log: EventLog,
     watch: Watch,
     threads: Threads,
+    notify: Notify,
     lock: StateLock,
 }
 
@@ -125,7 +132,7 @@ impl Gateway {
     pub fn build(loaded: &LoadedConfig, parts: &Parts) -> Result<Self, StartError> {
         let config = &loaded.config;
         limits::raise_open_files();
-        lock::create_root(&config.state_root)?;
+        create_root(&config.state_root)?;
         filesystem::check(&config.state_root)?;
         let lock = StateLock::acquire(&config.state_root)?;
         let sockets = Sockets::bind(config, parts.port)?;
@@ -138,8 +145,9 @@ impl Gateway {
         let seen = (readers, sampling.samples.clone());
         let http = Data::new(http_state(&core, seen, loaded, &log, parts));
         let ingresses = Ingresses::start(&core, &http, loaded, &log, parts);
-        let started = core.finish(sockets, (http, sampling, ingresses), log, lock)?;
-        started.announce();
+        let mut started = core.finish(sockets, (http, sampling, ingresses), log, lock)?;
+        started.notify = parts.notify.clone();
+        started.announce(config, parts);
         Ok(started)
     }
 
@@ -176,8 +184,9 @@ impl Gateway {
         }
     }
 
-    fn announce(&self) {
+    fn announce(&self, config: &GatewayConfig, parts: &Parts) {
         self.http.enter(Phase::Serving);
+        self.lock.publish(&self.note(config, parts));
         let ingress = self.ingress_port.map(|port| port.to_string());
         self.log.record(GatewayEvent::Started {
             version: env!("CARGO_PKG_VERSION"),
@@ -189,6 +198,23 @@ impl Gateway {
             ingress_port = self.ingress_port,
             "listening"
         );
+    }
+
+    fn note(&self, config: &GatewayConfig, parts: &Parts) -> RunNote {
+        let at = |address: &Address, port| Address {
+            host: address.host.clone(),
+            port,
+        };
+        let ingress = config.listen.ingress.as_ref().zip(self.ingress_port);
+        RunNote {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: parts.clock.now().to_string(),
+            api: at(&config.listen.address, self.port),
+            ingress: ingress.map(|(address, port)| at(address, port)),
+            config: config.path.clone(),
+            is_supervised: parts.notify.is_heard(),
+        }
     }
 
     /// Lets SIGINT and SIGTERM stop the gateway, the second one makes it hurry; and SIGHUP look at
@@ -212,9 +238,12 @@ impl Gateway {
             log,
             mut watch,
             threads,
+            notify,
             lock,
+            port,
             ..
         } = self;
+        let keeping_alive = actix_rt::spawn(notify.clone().keep_alive(store.clone()));
         let ending = Ending {
             http,
             supervisor: ingresses.supervisor.clone(),
@@ -222,13 +251,19 @@ impl Gateway {
             handles: servers.iter().map(Server::handle).collect(),
             store,
         };
-        let serving = actix_rt::spawn(join_all(servers));
-        let reason = match watch.hear().await {
+        let mut serving = actix_rt::spawn(join_all(servers));
+        notify.ready(&format!("listening on port {port}"));
+        let heard = tokio::select! {
+            heard = watch.hear() => heard,
+            _ended = &mut serving => Heard::Gone("listener"),
+        };
+        let reason = match heard {
             Heard::Asked(reason) => reason,
             Heard::Gone(actor) => return stop::died(&log, actor),
         };
+        notify.stopping();
         let interrupted = tokio::select! {
-            () = ending.run(reason) => None,
+            in_time = ending.run_bounded(reason) => (!in_time).then_some(Heard::Asked(reason)),
             heard = watch.hear() => Some(heard),
         };
         match interrupted {
@@ -237,6 +272,7 @@ impl Gateway {
             Some(Heard::Gone(actor)) => return stop::died(&log, actor),
         }
         serving.abort();
+        keeping_alive.abort();
         log.record(GatewayEvent::Stopped { reason });
         stop::flush(log).await;
         threads.end();
@@ -328,6 +364,7 @@ impl Core {
             log,
             watch: Watch::new(self.liveness),
             threads: self.threads,
+            notify: Notify::default(),
             lock,
         })
     }

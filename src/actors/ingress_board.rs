@@ -18,6 +18,8 @@ pub struct IngressStatus {
     pub error: Option<String>,
     /// The variable that is not set.
     pub variable: Option<String>,
+    /// How many connections of its app Slack counts; only of the socket, while it is up.
+    pub connections: Option<u64>,
     /// Of an ingress with several sources: how each of them stands.
     pub sources: BTreeMap<String, Self>,
 }
@@ -31,6 +33,7 @@ impl IngressStatus {
             since,
             error: None,
             variable: None,
+            connections: None,
             sources: BTreeMap::new(),
         }
     }

@@ -276,6 +276,8 @@ pub struct IngressChanged {
     pub error: Option<String>,
     /// The variable that is not set.
     pub variable: Option<String>,
+    /// How many connections of its app Slack counts, this one included; only the socket knows.
+    pub connections: Option<u64>,
 }
 
 /// Other repositories, projects or rooms are declared now. Sent by the supervisor to the adapters

@@ -251,6 +251,7 @@ impl Poller {
             since: self.parts.clock.now(),
             error,
             variable,
+            connections: None,
         };
         match self.parts.status.try_send(changed) {
             Ok(()) => self.reported = Some(report),

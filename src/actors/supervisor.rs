@@ -210,6 +210,7 @@ impl IngressSupervisorActor {
                 since: self.means.clock.now(),
                 error: Some("it ended by itself and is started again".to_owned()),
                 variable: None,
+                connections: None,
             });
             self.tell();
             self.left(&name);

@@ -6,6 +6,16 @@ use super::StartError;
 
 /// What is known of a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filesystem {
+    /// Nothing speaks against it, as far as this system tells.
+    Fine,
+    /// A store on it would be damaged sooner or later; its name.
+    Refused(&'static str),
+    /// It may be fine, and cannot be told from one that is not; its name.
+    Doubtful(&'static str),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// A store on it would be damaged sooner or later.
     Refused,
@@ -35,18 +45,13 @@ const KNOWN: &[(u64, &str, Verdict)] = &[
 
 /// Refuses a state root on a network filesystem.
 pub(super) fn check(root: &Path) -> Result<(), StartError> {
-    let Some(number) = number_of(root)? else {
-        return Ok(());
-    };
-    let Some((_, name, verdict)) = KNOWN.iter().find(|(known, ..)| *known == number) else {
-        return Ok(());
-    };
-    match verdict {
-        Verdict::Refused => Err(StartError::NetworkFilesystem {
+    match kind_of(root)? {
+        Filesystem::Fine => Ok(()),
+        Filesystem::Refused(name) => Err(StartError::NetworkFilesystem {
             path: root.to_owned(),
             name,
         }),
-        Verdict::Doubtful => {
+        Filesystem::Doubtful(name) => {
             tracing::warn!(
                 filesystem = name,
                 "the state root is on a filesystem that may lose what was acknowledged"
@@ -54,6 +59,20 @@ pub(super) fn check(root: &Path) -> Result<(), StartError> {
             Ok(())
         }
     }
+}
+
+/// What kind of filesystem a directory is on.
+///
+/// # Errors
+/// [`StartError::StateRoot`] when the directory cannot be looked at.
+pub fn kind_of(root: &Path) -> Result<Filesystem, StartError> {
+    let number = number_of(root)?;
+    let known = KNOWN.iter().find(|(known, ..)| Some(*known) == number);
+    Ok(match known {
+        None => Filesystem::Fine,
+        Some((_, name, Verdict::Refused)) => Filesystem::Refused(name),
+        Some((_, name, Verdict::Doubtful)) => Filesystem::Doubtful(name),
+    })
 }
 
 #[cfg(target_os = "linux")]

@@ -20,6 +20,7 @@ impl StateHold {
     pub fn take(root: &Path) -> Result<Self, StartError> {
         create_root(root)?;
         let lock = StateLock::acquire(root)?;
+        lock.withhold_pid()?;
         Ok(Self { _lock: lock })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Arbiter, ArbiterHandle, Context};
 
+use super::Notify;
 use crate::actors::AdapterTiming;
 use crate::domain::{Clock, SystemClock};
 use crate::http::{Patience, Timeouts};
@@ -29,6 +30,8 @@ pub struct Parts {
     pub adapters: AdapterTiming,
     /// The port of the API, in place of the configuration's.
     pub port: Option<u16>,
+    /// The supervisor that hears how the gateway is.
+    pub notify: Notify,
 }
 
 impl Default for Parts {
@@ -42,6 +45,7 @@ impl Default for Parts {
             page_limit: PageLimit::default(),
             adapters: AdapterTiming::default(),
             port: None,
+            notify: Notify::default(),
         }
     }
 }

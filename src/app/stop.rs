@@ -21,9 +21,12 @@ use crate::telemetry::{EventLog, GatewayEvent};
 /// How long held polls may take to be answered.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 /// How long the ingresses may take to stop: acks of what is in flight, and closing frames.
-const INGRESSES_MAX: Duration = Duration::from_secs(5);
-/// How long the store may take to close.
-const CLOSE_MAX: Duration = Duration::from_secs(10);
+const INGRESSES_MAX: Duration = Duration::from_secs(3);
+/// How long all of it may take: the process is gone within ten seconds, whatever hangs. What was
+/// acknowledged is on disk before, so nothing is lost by not waiting longer.
+const STOP_MAX: Duration = Duration::from_secs(9);
+/// How long the event log may take to be written out.
+const FLUSH_MAX: Duration = Duration::from_secs(1);
 
 /// How a gateway stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +102,18 @@ pub(super) struct Ending {
 }
 
 impl Ending {
+    /// Stops in order; false when that takes too long and what is left is not waited for.
+    pub(super) async fn run_bounded(&self, reason: &'static str) -> bool {
+        let is_in_time = timeout(STOP_MAX, self.run(reason)).await.is_ok();
+        if !is_in_time {
+            tracing::error!("the stop takes too long; what is left of it is not waited for");
+        }
+        is_in_time
+    }
+
     /// Not ready; ingresses stopped and held polls answered; listeners closed, appends finished,
     /// checkpoint: in this order.
-    pub(super) async fn run(&self, reason: &'static str) {
+    async fn run(&self, reason: &'static str) {
         tracing::info!(reason, "stopping");
         self.http.enter(Phase::Draining);
         tokio::join!(self.stop_ingresses(), self.drain());
@@ -124,11 +136,10 @@ impl Ending {
     }
 
     async fn close_store(&self) {
-        let problem = match timeout(CLOSE_MAX, self.store.send(Close)).await {
-            Ok(Ok(Ok(_))) => return,
-            Ok(Ok(Err(error))) => error.to_string(),
+        let problem = match self.store.send(Close).await {
+            Ok(Ok(_)) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(elapsed) => elapsed.to_string(),
+            Err(error) => error.to_string(),
         };
         tracing::error!(problem, "the store is closed without a checkpoint");
     }
@@ -147,7 +158,7 @@ pub(super) fn died(log: &EventLog, actor: &'static str) -> Stopped {
 
 pub(super) async fn flush(log: EventLog) {
     let flushed = actix_rt::task::spawn_blocking(move || log.flush());
-    if flushed.await.is_err() {
+    if !matches!(timeout(FLUSH_MAX, flushed).await, Ok(Ok(()))) {
         tracing::error!("the event log is not flushed");
     }
 }

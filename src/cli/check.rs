@@ -49,10 +49,13 @@ struct Problem {
 /// One secret that an enabled transport wants.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SecretState {
-    name: String,
-    set: bool,
-    used_by: &'static str,
+pub(super) struct SecretState {
+    /// The variable.
+    pub(super) name: String,
+    /// Whether it has a value.
+    pub(super) set: bool,
+    /// The key of the config that names it.
+    pub(super) used_by: &'static str,
 }
 
 impl Check {
@@ -151,7 +154,8 @@ impl Report {
 }
 
 impl SecretState {
-    fn row(&self) -> TableRow {
+    /// As a row of a table: the variable, whether it is set, for what.
+    pub(super) fn row(&self) -> TableRow {
         TableRow {
             cells: vec![
                 self.name.clone(),
@@ -164,7 +168,7 @@ impl SecretState {
 }
 
 /// The secrets that the enabled transports want, in the order of the file.
-fn secrets_of(config: &GatewayConfig, environment: &Environment) -> Vec<SecretState> {
+pub(super) fn secrets_of(config: &GatewayConfig, environment: &Environment) -> Vec<SecretState> {
     wanted(config)
         .into_iter()
         .filter_map(|(used_by, name)| Some((used_by, name?)))

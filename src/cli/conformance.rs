@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::context::{Context, reached_at};
+use super::context::{Context, api_of, webhooks_of};
 use super::failure::Failure;
 use super::list::Format;
 use super::output::Mark;
@@ -83,15 +83,15 @@ impl Conformance {
         let config = &loaded.config;
         let url = match &self.url {
             Some(text) => parse(text)?,
-            None => parse(&reached_at(&config.listen.address)?.to_string())?,
+            None => parse(&api_of(config)?.to_string())?,
         };
         let ingress = match &self.secret_env {
             Some(name) => Some(Ingress {
                 secret: secret(loaded, name)?,
                 url: match (&self.ingress_url, &config.listen.ingress) {
                     (Some(text), _) => parse(text)?,
-                    (None, Some(address)) if self.url.is_none() => {
-                        let base = reached_at(address)?;
+                    (None, Some(_)) if self.url.is_none() => {
+                        let base = webhooks_of(config)?;
                         parse(&base.at(&config.github.webhook.path))?
                     }
                     (None, Some(_) | None) => parse(&url.at(&config.github.webhook.path))?,

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::context::{Context, reached_at};
+use super::context::{Context, api_of};
 use super::failure::Failure;
 use super::output::Output;
 use crate::client::consume::{Exec, Forward, Print, Sink, StatusPage, Target, start};
@@ -122,7 +122,7 @@ impl Consume {
         let url = match &self.url {
             Some(text) => GatewayUrl::parse(text).or(Err(Failure::Url(text.clone())))?,
             None => {
-                let base = reached_at(&loaded.config.listen.address)?.to_string();
+                let base = api_of(&loaded.config)?.to_string();
                 GatewayUrl::parse(&base).or(Err(Failure::Url(base)))?
             }
         };

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::api::BaseUrl;
 use super::failure::Failure;
 use super::output::Output;
-use crate::config::{Address, Environment, LoadedConfig, Search, load};
+use crate::app::{RunNote, Standing, look};
+use crate::config::{Address, Environment, GatewayConfig, LoadedConfig, Search, load};
 use crate::domain::SystemClock;
 
 /// What a verb works with.
@@ -70,6 +71,40 @@ impl Context {
     /// Runs something that waits, on an actix system of its own.
     pub(super) fn wait_for<T>(work: impl Future<Output = T>) -> T {
         actix_rt::System::new().block_on(work)
+    }
+}
+
+/// Where the API of this configuration's gateway is reached: where the one that runs says that it
+/// listens, else where the configuration says.
+///
+/// # Errors
+/// [`Failure::PortUnknown`] when none runs and the system is to choose the port.
+pub(super) fn api_of(config: &GatewayConfig) -> Result<BaseUrl, Failure> {
+    match note_of(config) {
+        Some(note) => reached_at(&note.api),
+        None => reached_at(&config.listen.address),
+    }
+}
+
+/// Where the providers' routes of this configuration's gateway are reached, likewise.
+///
+/// # Errors
+/// As [`api_of`].
+pub(super) fn webhooks_of(config: &GatewayConfig) -> Result<BaseUrl, Failure> {
+    match note_of(config) {
+        Some(note) => reached_at(note.ingress.as_ref().unwrap_or(&note.api)),
+        None => {
+            let listen = &config.listen;
+            reached_at(listen.ingress.as_ref().unwrap_or(&listen.address))
+        }
+    }
+}
+
+/// What the running gateway says of itself.
+fn note_of(config: &GatewayConfig) -> Option<RunNote> {
+    match look(&config.state_root) {
+        Ok(Standing::Up { note, .. }) => note.map(|note| *note),
+        Ok(Standing::Down) | Err(_) => None,
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::api::ApiError;
+use super::lifecycle::Fault;
 use super::trouble::Trouble;
 use crate::app::StartError;
 use crate::config::{ConfigError, EnvName};
@@ -108,6 +109,9 @@ pub(super) enum Failure {
     /// The gateway does not start.
     #[error("the gateway does not start: {0}")]
     Start(#[from] StartError),
+    /// A process was not started or stopped, or is not well.
+    #[error(transparent)]
+    Lifecycle(#[from] Fault),
     /// The gateway cannot go on.
     #[error("the gateway cannot go on, because its {0} is gone; its log says why")]
     Died(&'static str),
@@ -166,8 +170,10 @@ impl Failure {
         ExitCode::from(match self {
             Self::Config(_) | Self::ConfigAndDirectory => WRONG_CONFIG,
             Self::Start(error) => code_of(error),
+            Self::Lifecycle(fault) if fault.is_of_config() => WRONG_CONFIG,
             Self::Died(_) | Self::Story(_) | Self::Internal(_) => BROKEN,
-            Self::Directory(_)
+            Self::Lifecycle(_)
+            | Self::Directory(_)
             | Self::Api(_)
             | Self::Down(_)
             | Self::Rows(_)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::api::{Api, BaseUrl};
-use super::context::{Context, reached_at};
+use super::context::{Context, api_of};
 use super::failure::Failure;
 use super::list::Format;
 use super::shown::{NONE, count, plain};
@@ -41,7 +41,7 @@ impl ChangeOptions {
                     .ok_or_else(|| Failure::Url(url.clone()))?
                     .0
             }
-            None => reached_at(&context.load_with_warnings()?.config.listen.address)?,
+            None => api_of(&context.load_with_warnings()?.config)?,
         };
         Ok(Api::new(base)?)
     }

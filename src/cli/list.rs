@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api::{Api, BaseUrl};
-use super::context::{Context, reached_at};
+use super::context::{Context, api_of};
 use super::failure::Failure;
 use super::file;
 use super::shown::Times;
@@ -95,7 +95,7 @@ impl<R: DeserializeOwned> List<R> {
             return self.ask(base).await;
         }
         let loaded = context.load_with_warnings()?;
-        let asked = match reached_at(&loaded.config.listen.address) {
+        let asked = match api_of(&loaded.config) {
             Ok(base) => self.ask(base).await,
             Err(failure) => Err(failure),
         };

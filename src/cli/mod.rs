@@ -14,6 +14,7 @@ mod conformance;
 mod consume;
 mod context;
 mod dead;
+mod doctor;
 mod events;
 mod explain;
 mod failure;
@@ -21,6 +22,7 @@ mod file;
 mod init;
 mod instances;
 mod intervening;
+mod lifecycle;
 mod list;
 mod output;
 mod progress;
@@ -35,6 +37,7 @@ mod selecting;
 mod send;
 mod serving;
 mod shown;
+mod size;
 mod source;
 mod subjects;
 mod table;
@@ -55,7 +58,9 @@ const EXAMPLES: &str = "\
 Examples:
   the-loop-gateway try                     see an event go through, and play on
   the-loop-gateway init                    write a config and an env file to start from
-  the-loop-gateway run                     start the gateway
+  the-loop-gateway start                   start the gateway in the background
+  the-loop-gateway status                  see how it is
+  the-loop-gateway doctor                  see what is wrong, and what to do about it
   the-loop-gateway queues                  see what waits for whom
   the-loop-gateway explain 208             tell where an event is, and why
   the-loop-gateway --config gw.yaml check  check a config that lies elsewhere
@@ -80,8 +85,13 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(run::Run),
+    Start(lifecycle::Start),
+    Stop(lifecycle::Stop),
+    Restart(lifecycle::Restart),
+    Status(lifecycle::Status),
     Init(init::Init),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Subjects(subjects::Subjects),
     Queues(queues::Queues),
     Instances(instances::Instances),
@@ -106,7 +116,7 @@ enum Verb {
 pub fn main() -> ExitCode {
     let CommandLine { config, verb } = CommandLine::parse();
     let context = Context::of_process(config);
-    match perform(verb, &context) {
+    match caught(|| perform(verb, &context)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             context.output.error(&failure.to_string());
@@ -115,11 +125,22 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// A panic is told by the runtime; the exit code is that of everything else that is our fault.
+fn caught(work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Failure::Internal("a panic, told above".to_owned())))
+}
+
 fn perform(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
         Verb::Run(run) => run.perform(context),
+        Verb::Start(start) => start.perform(context),
+        Verb::Stop(stop) => stop.perform(context),
+        Verb::Restart(restart) => restart.perform(context),
+        Verb::Status(status) => status.perform(context),
         Verb::Init(init) => init.perform(context),
         Verb::Check(check) => check.perform(context),
+        Verb::Doctor(doctor) => doctor.perform(context),
         Verb::Subjects(subjects) => subjects.perform(context),
         Verb::Queues(queues) => queues.perform(context),
         Verb::Instances(instances) => instances.perform(context),
@@ -160,6 +181,19 @@ mod tests {
                 .unwrap_or_default();
             assert!(help.starts_with("Examples:\n"), "{}", verb.get_name());
         }
+    }
+
+    #[test]
+    fn what_is_our_fault_ends_with_70() {
+        let panicked = caught(|| panic!("on purpose"));
+        for failure in [
+            panicked.unwrap_err(),
+            Failure::Died("store"),
+            Failure::Internal(String::new()),
+        ] {
+            assert_eq!(failure.exit_code(), ExitCode::from(70), "{failure}");
+        }
+        assert_eq!(Failure::Hurried.exit_code(), ExitCode::from(1));
     }
 
     #[test]

@@ -4,8 +4,9 @@ use clap::{Args, ValueEnum};
 
 use super::context::Context;
 use super::failure::Failure;
+use super::lifecycle;
 use super::serving::Serving;
-use crate::app::Parts;
+use crate::app::{Notify, Parts};
 use crate::config::{ConfigWarning, EnvName, Environment, LoadedConfig, Secret};
 use crate::telemetry::{ConsoleFormat, start_console};
 
@@ -17,8 +18,10 @@ Examples:
   RUST_LOG=the_loop_gateway=debug the-loop-gateway run
 
 Without a config file the built-in defaults hold: it listens on loopback, and no transport is
-enabled. SIGTERM or Ctrl-C ends it: held requests are answered, what is being stored is stored. A changed
-config or env file is taken up within five seconds, at once on SIGHUP.";
+enabled. SIGTERM or Ctrl-C ends it, within ten seconds: held requests are answered, what is being
+stored is stored. A changed config or env file is taken up within five seconds, at once on SIGHUP.
+systemd is told when it is ready, when it stops, and that it lives (NOTIFY_SOCKET, WATCHDOG_USEC).
+`start` runs it in the background.";
 
 const DEFAULT_FILTER: &str = "info,actix_server=warn,actix_http=warn";
 
@@ -32,10 +35,14 @@ pub(super) struct Run {
     /// How the console log on standard error is written
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
+    /// Leave the session of whoever started it: what `start` asks for
+    #[arg(long, hide = true)]
+    detached: bool,
 }
 
+/// How the console log is written.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum LogFormat {
+pub(super) enum LogFormat {
     #[default]
     Text,
     Json,
@@ -48,6 +55,9 @@ gateway does";
 
 impl Run {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
+        if self.detached {
+            lifecycle::leave_session()?;
+        }
         let loaded = context.load()?;
         self.start_console(&loaded.environment, context)?;
         for warning in &loaded.warnings {
@@ -58,9 +68,10 @@ impl Run {
         }
         let parts = Parts {
             port: self.port,
+            notify: Notify::of(&loaded.environment),
             ..Parts::default()
         };
-        Context::wait_for(serve(&loaded, &parts, context))
+        Context::wait_for(self.serve(&loaded, &parts, context))
     }
 
     fn start_console(&self, environment: &Environment, context: &Context) -> Result<(), Failure> {
@@ -78,15 +89,24 @@ impl Run {
             .unwrap_or(DEFAULT_FILTER);
         start_console(format, filter).map_err(|error| Failure::Internal(error.to_string()))
     }
-}
 
-async fn serve(loaded: &LoadedConfig, parts: &Parts, context: &Context) -> Result<(), Failure> {
-    let serving = Serving::start(loaded, parts)?;
-    let place = loaded.config.state_root.display();
-    context.output.say(&greeting(&serving, &place.to_string()));
-    serving.until_stopped().await?;
-    context.output.say("stopped");
-    Ok(())
+    async fn serve(
+        &self,
+        loaded: &LoadedConfig,
+        parts: &Parts,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        let serving = Serving::start(loaded, parts)?;
+        let root = &loaded.config.state_root;
+        let place = root.display().to_string();
+        context.output.say(&greeting(&serving, &place));
+        if self.detached {
+            lifecycle::keep_log_bounded(root);
+        }
+        serving.until_stopped().await?;
+        context.output.say("stopped");
+        Ok(())
+    }
 }
 
 fn greeting(serving: &Serving, place: &str) -> String {

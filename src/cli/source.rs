@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::api::{Api, ApiError, BaseUrl};
-use super::context::{Context, reached_at};
+use super::context::{Context, api_of};
 use super::failure::Failure;
 use super::file;
 use super::selecting::{ends, shown_subject};
@@ -36,7 +36,7 @@ impl Source {
             return Self::running(url);
         }
         let loaded = context.load_with_warnings()?;
-        let absent = match reached_at(&loaded.config.listen.address) {
+        let absent = match api_of(&loaded.config) {
             Ok(base) => {
                 let api = Api::new(base)?;
                 match api.get(HEALTH).await.map_err(Failure::from) {

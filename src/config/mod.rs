@@ -37,6 +37,8 @@ pub use transports::{
 };
 pub use warning::ConfigWarning;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::{InstanceName, Millis};
 use crate::providers::Declared;
 
@@ -116,7 +118,7 @@ fn default_event_log(state_root: &Path) -> PathBuf {
 }
 
 /// A host to bind and its port.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// An IP address or a host name.
     pub host: String,

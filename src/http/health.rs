@@ -40,6 +40,9 @@ struct Details {
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     variable: Option<String>,
+    /// Of the socket: how many connections of its app Slack counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connections: Option<u64>,
     /// The sources that are not up.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     sources: BTreeMap<String, Source>,
@@ -69,6 +72,7 @@ impl From<IngressStatus> for Details {
             since: status.since.to_string(),
             error: status.error,
             variable: status.variable,
+            connections: status.connections,
             sources: not_up.take(SOURCES_MAX).map(shown).collect(),
         }
     }

@@ -18,7 +18,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long a client may take to close a connection that is over.
 const DISCONNECT_MAX: Duration = Duration::from_secs(2);
 /// What a stop waits for: appends in progress.
-const SHUTDOWN_SECONDS: u64 = 5;
+const SHUTDOWN_SECONDS: u64 = 3;
 
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -32,16 +32,22 @@ pub type ReadConnection = Connection;
 /// A pool of query-only connections for the views.
 pub type ReadPool = r2d2::Pool<SqliteConnectionManager>;
 
+/// The SQLite that is linked in, and whether it is new enough to be trusted with a COMMIT.
+#[must_use]
+pub fn sqlite_version() -> (&'static str, bool) {
+    let is_recent = rusqlite::version_number() >= SQLITE_VERSION_MIN;
+    (rusqlite::version(), is_recent)
+}
+
 /// Opens the writing connection, creating or migrating the file.
 ///
 /// # Errors
 /// When the file is foreign, newer or damaged, when the linked SQLite is too old, or when the
 /// database refuses a pragma.
 pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
-    if rusqlite::version_number() < SQLITE_VERSION_MIN {
-        return Err(OpenError::Sqlite {
-            found: rusqlite::version(),
-        });
+    let (found, is_recent) = sqlite_version();
+    if !is_recent {
+        return Err(OpenError::Sqlite { found });
     }
     let shown = path.display().to_string();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;

@@ -45,7 +45,7 @@ pub use backup::{
 };
 pub use connection::{
     ReadConnection, ReadPool, expect_checkpoints, open_checkpointer, open_reader, open_readers,
-    open_writer,
+    open_writer, sqlite_version,
 };
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
@@ -74,7 +74,7 @@ pub use slack_marks::{
 pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
-pub use verify::{Problem, VerifyStep, verify, verify_with};
+pub use verify::{Problem, VerifyStep, check_file, verify, verify_with};
 pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
 
 #[cfg(test)]

@@ -102,7 +102,11 @@ pub fn verify_with(
     Ok(problems)
 }
 
-fn check_file(connection: &Connection) -> Result<Vec<Problem>, StoreError> {
+/// Whether the file is sound, as SQLite sees it: all of it is read.
+///
+/// # Errors
+/// When the store cannot be read at all.
+pub fn check_file(connection: &Connection) -> Result<Vec<Problem>, StoreError> {
     let doing = "check the file";
     let mut statement = connection.prepare("PRAGMA integrity_check").doing(doing)?;
     let lines = statement

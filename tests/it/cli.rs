@@ -1,12 +1,17 @@
 //! The command line, as a person or a script uses it.
 
 mod backups;
+mod doctor;
+mod draining;
 mod drill;
 mod interventions;
+mod lifecycle;
+mod packaging;
 pub(crate) mod program;
 mod rows;
 mod scene;
 mod stories;
+mod supervised;
 
 use serde_json::Value;
 

@@ -43,6 +43,7 @@ pub(super) struct Core {
     split: RefCell<SplitWatch>,
     active: RefCell<BTreeSet<SlackConversation>>,
     up_since: Cell<Option<Timestamp>>,
+    connections: Cell<Option<u64>>,
     app: RefCell<Option<String>>,
 }
 
@@ -66,6 +67,7 @@ impl Core {
             split: RefCell::new(split),
             active: RefCell::default(),
             up_since: Cell::new(None),
+            connections: Cell::new(None),
             app: RefCell::default(),
         }
     }
@@ -120,6 +122,7 @@ impl Core {
             since: self.now(),
             error: error.map(|reason| reason.as_str().to_owned()),
             variable: None,
+            connections: self.connections.get().filter(|_| state == IngressState::Up),
         });
         actix_rt::spawn(async move {
             if let Err(error) = told.await {
@@ -138,6 +141,7 @@ impl Core {
         if hello.app.is_some() {
             self.app.replace(hello.app.clone());
         }
+        self.connections.set(hello.connections);
         let said = self.split.borrow_mut().connected(hello.connections, own);
         said.into_iter().for_each(|event| self.record(event));
         self.report(IngressState::Up, None);

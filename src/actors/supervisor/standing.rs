@@ -46,6 +46,7 @@ impl Standings {
         }
         status.state = change.state;
         status.variable = change.variable;
+        status.connections = change.connections;
         if change.error.is_some() || change.state == IngressState::Up {
             status.error = change.error;
         }
@@ -106,6 +107,7 @@ impl Standings {
             since: worst.since,
             error,
             variable: worst.variable.clone(),
+            connections: worst.connections,
             sources: sources.collect(),
         })
     }
@@ -117,6 +119,7 @@ fn status_of(fixed: &Fixed, now: Timestamp) -> IngressStatus {
         since: now,
         error: fixed.error.clone(),
         variable: fixed.variable.clone(),
+        connections: None,
         sources: BTreeMap::new(),
     }
 }
@@ -178,6 +181,7 @@ mod tests {
             since: NOW.plus(5),
             error: error.map(str::to_owned),
             variable: None,
+            connections: None,
         }
     }
 

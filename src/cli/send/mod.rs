@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::api::{Api, BaseUrl};
-use super::context::{Context, reached_at};
+use super::context::{Context, webhooks_of};
 use super::failure::Failure;
 use super::list::Format;
 use super::samples::Sample;
@@ -86,13 +86,8 @@ impl Target {
     /// The URL that was given, else the provider's route of the configuration.
     fn of(options: &SendOptions, config: &GatewayConfig, path: &str) -> Result<Self, Failure> {
         let Some(url) = &options.url else {
-            let listener = config
-                .listen
-                .ingress
-                .as_ref()
-                .unwrap_or(&config.listen.address);
             return Ok(Self {
-                base: reached_at(listener)?,
+                base: webhooks_of(config)?,
                 path: path.to_owned(),
             });
         };

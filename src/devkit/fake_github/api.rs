@@ -6,6 +6,7 @@ use super::model::{GitHub, Repo};
 use crate::devkit::http_fake::{Model, Reply, Request};
 
 const PER_PAGE_DEFAULT: usize = 30;
+const LIMIT: u64 = 5_000;
 
 impl Model for GitHub {
     fn answer(&mut self, request: &Request) -> Reply {
@@ -16,6 +17,9 @@ impl Model for GitHub {
         let is_known = self.token.as_deref().is_none_or(|own| Some(own) == token);
         if token.is_none() || !is_known {
             return Reply::error(401, "Bad credentials");
+        }
+        if request.path == "/rate_limit" {
+            return self.budget();
         }
         if self.limits.is_some_and(|limits| limits.remaining == 0) {
             return Reply::error(403, "API rate limit exceeded");
@@ -41,6 +45,18 @@ impl Model for GitHub {
 }
 
 impl GitHub {
+    /// What is left of the hour's requests; asking is not one of them.
+    fn budget(&self) -> Reply {
+        match self.limits {
+            Some(limits) => {
+                let core = json!({"limit": LIMIT, "remaining": limits.remaining,
+                    "reset": limits.reset});
+                Reply::json(&json!({"resources": {"core": core}, "rate": core}))
+            }
+            None => Reply::error(404, "Rate limiting is not enabled."),
+        }
+    }
+
     fn routed(&mut self, request: &Request, page_max: usize) -> Reply {
         let missing = || Reply::error(404, "Not Found");
         let path: Vec<&str> = request.path.split('/').skip(1).collect();

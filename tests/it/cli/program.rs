@@ -71,6 +71,13 @@ impl Home {
             .stderr(Stdio::piped());
     }
 
+    /// As [`Home::start`], with further variables in its environment.
+    pub(crate) fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        Self::started(command)
+    }
+
     /// Starts a command that is expected to go on.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Self::started(self.command(arguments))
@@ -144,9 +151,14 @@ impl Running {
         kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
     }
 
+    /// Sends a signal, without waiting.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Sends SIGTERM and waits for the end.
     pub(crate) fn terminate(self) -> Ended {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         self.end()
     }
 
@@ -192,6 +204,12 @@ fn rest_of(lines: &Receiver<String>) -> String {
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it does not end: {rest}"),
         }
     }
+}
+
+/// Takes a file away from everybody else.
+pub(crate) fn only_for_its_owner(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// The mode of a file.

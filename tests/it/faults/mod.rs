@@ -2,5 +2,6 @@
 
 mod crash;
 mod disk;
+mod dying;
 mod files;
 mod socket;
