@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use crate::support::payloads::SECRET;
 use crate::support::resident_mb;
 
-/// So little that retention has something to do all the time.
-const STORE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// So little that retention has something to do all the time; more than the write-ahead log, which
+/// counts, and what comes between two sweeps.
+const STORE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// What is there at one moment.
 #[derive(Debug, Clone, Copy)]

@@ -41,8 +41,8 @@ const SENDERS: u32 = 16;
 /// Requests by which the full load is measured.
 const FULL_LOAD: u64 = 12_000;
 
-/// The full load fills the file once; what grows until it is full is no leak.
-const WARM_UP: Duration = Duration::from_secs(20);
+/// The first tenth of it fills the store; what grows until retention has work is no leak.
+const WARM_UP_SHARE: u32 = 10;
 
 /// What is measured once a second comes later than this only when nothing of ours ran.
 const STANDSTILL: Duration = Duration::from_secs(4);
@@ -97,7 +97,7 @@ fn soak(span: Duration) -> ExitCode {
             "full load {full:.0} events/s; half of it for {:.1} min",
             span.as_secs_f64() / 60.0
         );
-        soak.send_all(rate, WARM_UP);
+        soak.send_all(rate, span / WARM_UP_SHARE);
         soak.latencies.lock().expect("samples").clear();
         let sizes = std::thread::scope(|inner| {
             let soak = &soak;
