@@ -148,7 +148,7 @@ impl Drop for StateLock {
             tracing::warn!(%error, "the note of a running gateway stays behind");
         }
         // While it is still locked: whoever opened it before sees that it is gone, and tries again.
-        if let Err(error) = std::fs::removefile(&self.path) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(%error, "the lock file stays behind");
         }
     }

@@ -71,13 +71,6 @@ impl Home {
             .stderr(Stdio::piped());
     }
 
-    /// As [`Home::start`], with further variables in its environment.
-    pub(crate) fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
-        let mut command = self.command(arguments);
-        command.envs(variables.iter().copied());
-        Self::started(command)
-    }
-
     /// Starts a command that is expected to go on.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Self::started(self.command(arguments))
