@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
 use super::migrations;
+use crate::broken::Break;
 
 /// A WAL reset in older versions can lose committed writes.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
@@ -83,7 +84,12 @@ fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // FULL syncs the WAL at every COMMIT: a power cut loses nothing that was acknowledged.
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    let synchronous = if Break::SynchronousNormal.is_on() {
+        "NORMAL"
+    } else {
+        "FULL"
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
     // macOS: fsync alone leaves the data in the drive's cache.
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;

@@ -11,6 +11,7 @@ use super::error::{Doing, StoreError};
 use super::page_limit::PageLimit;
 use super::read;
 use super::settings::Settings;
+use crate::broken::Break;
 use crate::domain::{CallerToken, Clock, InstanceName, Timestamp};
 use crate::telemetry::GatewayEvent;
 
@@ -319,7 +320,10 @@ impl Writer {
         (receiver.try_recv().unwrap_or_else(|_| lost()), report)
     }
 
-    fn try_commit(&mut self, batch: &mut [Box<dyn PendingWrite>]) -> Result<Effects, StoreError> {
+    fn try_commit(
+        &mut self,
+        batch: &mut Vec<Box<dyn PendingWrite>>,
+    ) -> Result<Effects, StoreError> {
         let mut total = Effects::default();
         let now = self.clock.now();
         self.pages_max = self.page_limit.apply(&self.connection, self.pages_max)?;
@@ -327,7 +331,7 @@ impl Writer {
         if now < self.last_now {
             clock_repair::run(&self.connection, now, &self.settings)?;
         }
-        for write in batch {
+        for write in batch.iter_mut() {
             self.run("SAVEPOINT one", "begin a write")?;
             let mut effects = Effects::default();
             let mut tx = Tx {
@@ -347,6 +351,9 @@ impl Writer {
             self.run("RELEASE one", "end a write")?;
         }
         self.write_counters(&total)?;
+        if Break::AckBeforeCommit.is_on() {
+            batch.drain(..).for_each(|write| write.settle(Ok(())));
+        }
         self.run("COMMIT", "commit")?;
         self.last_now = now;
         Ok(total)

@@ -10,6 +10,7 @@ use rusqlite::{Row, Statement, params};
 
 use super::lane;
 use super::row::{Queue, highest_seq};
+use crate::broken::Break;
 use crate::domain::{
     Delivery, EventId, Payload, Provider, Seq, Source, StoredEvent, Subject, Timestamp,
 };
@@ -100,13 +101,7 @@ fn choose(
     may_go_alone: bool,
 ) -> Result<Vec<Candidate>, StoreError> {
     const DOING: &str = "choose what goes out";
-    let mut open_lanes = tx
-        .connection
-        .prepare_cached(
-            "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
-             ORDER BY head_event_id, id",
-        )
-        .doing(DOING)?;
+    let mut open_lanes = tx.connection.prepare_cached(lanes_by_head()).doing(DOING)?;
     let mut next_of_lane = tx
         .connection
         .prepare_cached(
@@ -141,17 +136,30 @@ fn choose(
         };
         if candidate.due_at > tx.now {
             // Waits for its retry: what is behind it in its subject is passed over.
-            continue;
-        }
-        if !batch.admits(&candidate) {
+            if !Break::OrderIgnoredOnRedelivery.is_on() {
+                continue;
+            }
+        } else if batch.admits(&candidate) {
+            batch.take(candidate);
+        } else {
             break;
         }
-        batch.take(candidate);
         heads.extend(
             next_in_lane(&mut next_of_lane, candidate.lane_id, Some(&candidate))?.map(Reverse),
         );
     }
     Ok(batch.chosen)
+}
+
+/// The query for the lanes that something may go out of.
+fn lanes_by_head() -> &'static str {
+    if Break::OrderIgnoredOnRedelivery.is_on() {
+        "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state <= 1
+         ORDER BY head_event_id, id"
+    } else {
+        "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
+         ORDER BY head_event_id, id"
+    }
 }
 
 fn next_in_lane(

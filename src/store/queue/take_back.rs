@@ -5,6 +5,7 @@ use rusqlite::params;
 use super::row::{
     DUE_AT_ONCE, DeliveryRow, Ended, Lanes, PutBack, Queue, put_back, select_delivery,
 };
+use crate::broken::Break;
 use crate::domain::Timestamp;
 use crate::store::error::StoreError;
 use crate::store::writer::Tx;
@@ -140,7 +141,7 @@ fn lost(tx: &Tx<'_>, row: &DeliveryRow) -> PutBack<'static> {
     };
     PutBack {
         ended: Ended::Lost,
-        is_strike: false,
+        is_strike: Break::LostIsAStrike.is_on(),
         suspect: row.suspect || losses >= LOSSES_SUSPECT,
         losses,
         due_at,
