@@ -45,6 +45,120 @@ breaks! {
     LostIsAStrike = "lost-is-a-strike",
     /// What waits for its retry lets the later deliveries of its subject pass.
     OrderIgnoredOnRedelivery = "order-ignored-on-redelivery",
+
+    /// Another peer is let in while the lease lives.
+    RivalLetIn = "rival-let-in",
+    /// A request without a peer is let in while a lease lives.
+    PeerNotNeeded = "peer-not-needed",
+    /// A lease has no end.
+    LeaseNeverLapses = "lease-never-lapses",
+    /// The lease of a held fetch ends while it is held.
+    HeldPollWithoutLease = "held-poll-without-lease",
+    /// A new run of the same peer has to wait for the lease to lapse.
+    NewRunRefused = "new-run-refused",
+    /// A run that was taken over from is served.
+    SupersededRunServed = "superseded-run-served",
+    /// What a superseded run commits is lost.
+    SupersededCommitIgnored = "superseded-commit-ignored",
+    /// Registering actors leaves the lease as it is.
+    ActorsTakeNothingOver = "actors-take-nothing-over",
+    /// A commit leaves the lease as it is.
+    CommitRenewsNothing = "commit-renews-nothing",
+    /// A refusal shows the holder's peer id.
+    PeerIdShown = "peer-id-shown",
+    /// A run whose lease lapsed has vanished.
+    SleeperLosesItsHands = "sleeper-loses-its-hands",
+
+    /// A response may have a number below those of its deliveries.
+    CursorBelowDeliveries = "cursor-below-deliveries",
+    /// An empty answer says 0 instead of the request's cursor.
+    EmptyAnswerForgetsCursor = "empty-answer-forgets-cursor",
+    /// Every response is taken as received.
+    CursorIgnored = "cursor-ignored",
+    /// What was lost on the way comes again as the next attempt.
+    LostIsAnAttempt = "lost-is-an-attempt",
+    /// A client without a run that starts again is taken for the one of before.
+    MadeUpRunKept = "made-up-run-kept",
+    /// A client without a run is another one at every fetch.
+    MadeUpRunAlwaysNew = "made-up-run-always-new",
+
+    /// `spawned` ends nothing.
+    SpawnedSettlesNothing = "spawned-settles-nothing",
+    /// `committed` does not stop at what is still open.
+    CommittedPassesGaps = "committed-passes-gaps",
+    /// An outcome for what was never handed out is passed over in silence.
+    UndeliveredIgnored = "undelivered-ignored",
+    /// An outcome for a delivery of another queue is taken.
+    ForeignCommitAccepted = "foreign-commit-accepted",
+    /// Of two outcomes for one delivery the first counts.
+    FirstOfTwoCounts = "first-of-two-counts",
+    /// A later outcome replaces the one that ended a delivery.
+    LastOutcomeStands = "last-outcome-stands",
+    /// An outcome that is repeated is held against its delivery.
+    RepeatIsAFailure = "repeat-is-a-failure",
+    /// An outcome counts only while its delivery is in hand.
+    WaitingOutcomeIgnored = "waiting-outcome-ignored",
+    /// What failed is due at once.
+    FailedDueAtOnce = "failed-due-at-once",
+    /// A failure counts whatever response its sender received.
+    UncoveredFailureCounts = "uncovered-failure-counts",
+    /// What was released comes again as the next attempt.
+    ReleasedIsAnAttempt = "released-is-an-attempt",
+    /// What is in hand behind a released delivery stays there.
+    NeighboursNotSentBack = "neighbours-not-sent-back",
+    /// The detail of an outcome is not kept.
+    DetailForgotten = "detail-forgotten",
+
+    /// What vanished comes again as the same attempt.
+    VanishedIsNoAttempt = "vanished-is-no-attempt",
+    /// Nothing has to go out alone.
+    NoSuspects = "no-suspects",
+    /// Nothing ever dies.
+    StrikesWithoutBound = "strikes-without-bound",
+
+    /// An answer goes subject by subject instead of oldest first.
+    SubjectBySubject = "subject-by-subject",
+    /// An answer holds one delivery more than was asked for.
+    MoreThanAskedFor = "more-than-asked-for",
+    /// What is in hand holds up nothing of its subject.
+    InHandHoldsUpNothing = "in-hand-holds-up-nothing",
+    /// A claim leaves the events that were held for it where they are.
+    ClaimRoutesNothing = "claim-routes-nothing",
+
+    /// A new delivery ends no held fetch.
+    AppendWakesNobody = "append-wakes-nobody",
+    /// An outcome ends no held fetch.
+    OutcomeWakesNobody = "outcome-wakes-nobody",
+    /// A delivery that becomes due ends no held fetch.
+    DueWakesNobody = "due-wakes-nobody",
+    /// A newer fetch leaves the held one waiting.
+    NewerWaitsBeside = "newer-waits-beside",
+
+    /// A redriven delivery does not say what it replaces.
+    RedriveUnmarked = "redrive-unmarked",
+    /// What was replaced can be replaced again.
+    ReplacedTwice = "replaced-twice",
+    /// An outcome for a replaced delivery leaves its successor waiting.
+    ChainNotFollowed = "chain-not-followed",
+    /// A dry run changes what it should only tell.
+    DryRunActs = "dry-run-acts",
+    /// A replay says what it would do and does not do it.
+    ReplayOnlyTells = "replay-only-tells",
+    /// A webhook that is redelivered is never more than a duplicate.
+    RevivalForgotten = "revival-forgotten",
+    /// A webhook that is redelivered comes again though it was handled.
+    HandledRevived = "handled-revived",
+
+    /// A payload is written anew instead of copied.
+    PayloadWrittenAnew = "payload-written-anew",
+    /// A lease may be as long as anybody likes.
+    LeaseNotClamped = "lease-not-clamped",
+    /// A fetch with `max` 0 hands something out.
+    MaxZeroHandsOut = "max-zero-hands-out",
+    /// An empty answer may be followed at once.
+    PollAtOnce = "poll-at-once",
+    /// After a wait the client has to wait again.
+    PollAfterAWait = "poll-after-a-wait",
 }
 
 impl Break {

@@ -65,6 +65,10 @@ pub(super) fn hand_out(
             lane::mark_busy(tx, candidate.lane_id)?;
         }
     }
+    let mut chosen = chosen;
+    if Break::SubjectBySubject.is_on() {
+        chosen.sort_by_key(|candidate| candidate.lane_id);
+    }
     let deliveries = chosen
         .iter()
         .map(|candidate| read_delivery(tx, candidate.seq))
@@ -153,11 +157,12 @@ fn choose(
 
 /// The query for the lanes that something may go out of.
 fn lanes_by_head() -> &'static str {
-    if Break::OrderIgnoredOnRedelivery.is_on() {
-        "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state <= 1
+    if !Break::OrderIgnoredOnRedelivery.is_on() {
+        "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
          ORDER BY head_event_id, id"
     } else {
         "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
+         UNION ALL SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 1
          ORDER BY head_event_id, id"
     }
 }
@@ -235,7 +240,11 @@ impl Batch {
 
 /// Gives the response its number and remembers it, so that a cursor can be checked.
 fn next_number(tx: &Tx<'_>, queue: &Queue, hands: &str) -> Result<i64, StoreError> {
-    let highest = highest_seq(tx)?;
+    let highest = if Break::CursorBelowDeliveries.is_on() {
+        0
+    } else {
+        highest_seq(tx)?
+    };
     let number = tx
         .first(
             "UPDATE instances SET last_number = max(last_number, ?2) + 1 WHERE id = ?1
