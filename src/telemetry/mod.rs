@@ -11,4 +11,4 @@ mod sink;
 pub use console::{ConsoleFormat, start_console};
 pub use events::{EventFacts, GatewayEvent, Level, Stamped};
 pub use log_file::LogPlace;
-pub use sink::EventLog;
+pub use sink::{EventLog, KeptRecords};
