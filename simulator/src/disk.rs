@@ -204,12 +204,22 @@ impl Disk {
             (Power::Cut, 3 | 4) => Survival::Prefix,
             (Power::Cut, _) => Survival::Chance,
         };
+        self.restart_with(survival);
+        survival
+    }
+
+    /// As [`Disk::restart`], on what a test wants to survive.
+    pub fn restart_with(&mut self, survival: Survival) {
         if self.power == Power::Cut {
             self.lose(survival);
         }
         self.disarm();
         self.power = Power::On;
-        survival
+    }
+
+    /// Cuts the power now.
+    pub fn cut(&mut self) {
+        self.power = Power::Cut;
     }
 
     fn lose(&mut self, survival: Survival) {
