@@ -26,6 +26,7 @@
 
 pub mod actors;
 pub mod app;
+pub mod broken;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -19,6 +19,7 @@ use actix::{
 use tokio::sync::oneshot;
 
 use super::messages::{Commit, Drain, Fetch, FetchAnswer, PollEnd, QueueError, Submit, Wake};
+use crate::broken::Break;
 use crate::domain::{Clock, Millis, Timestamp};
 use crate::store::{CommitOutcomes, Committed, FetchBatch, Fetched, StoreError};
 
@@ -225,6 +226,9 @@ impl QueueActor {
     /// Ends the held poll in favour of a newer fetch that the store has admitted: one that it
     /// refused, of another peer, disturbs nobody.
     fn supersede(&mut self, newer: &Fetch, ctx: &mut Context<Self>) {
+        if Break::NewerWaitsBeside.is_on() {
+            return;
+        }
         let Some(mut held) = self.release(ctx) else {
             return;
         };
@@ -262,6 +266,7 @@ impl QueueActor {
         let remaining = ask.remaining(&*self.clock);
         let due_in = fetched
             .next_due_at
+            .filter(|_| !Break::DueWakesNobody.is_on())
             .map_or(Duration::MAX, |due_at| until(due_at, self.clock.now()));
         let is_end = remaining <= due_in;
         let timer = ctx.run_later(remaining.min(due_in), move |queue, ctx| {

@@ -116,6 +116,17 @@ enum Verb {
 pub fn main() -> ExitCode {
     let CommandLine { config, verb } = CommandLine::parse();
     let context = Context::of_process(config);
+    #[cfg(feature = "broken-promises")]
+    match crate::broken::choose_from_environment() {
+        Ok(Some(one)) => context
+            .output
+            .note(&format!("this test build breaks a promise: {}", one.name())),
+        Ok(None) => {}
+        Err(unknown) => {
+            context.output.error(&unknown.to_string());
+            return ExitCode::from(2);
+        }
+    }
     match caught(|| perform(verb, &context)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

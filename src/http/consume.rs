@@ -15,6 +15,7 @@ use super::fields::{Fields, whole_number};
 use super::limits::Share;
 use super::state::HttpState;
 use crate::actors::{Commit, Fetch, FetchAnswer, PollEnd};
+use crate::broken::Break;
 use crate::domain::{CallerGuard, CommitItem, Outcome, Seq};
 use crate::store::{CommitOutcomes, Fetched};
 
@@ -96,8 +97,8 @@ fn grant_wait(
 /// 0 after a wait that was granted or an answer with deliveries; else so long that a refused
 /// long poll does not become a spin.
 fn poll_after(answer: &FetchAnswer) -> f64 {
-    let is_waited = answer.ended == PollEnd::WaitElapsed;
-    if is_waited || !answer.fetched.deliveries.is_empty() {
+    let is_waited = answer.ended == PollEnd::WaitElapsed && !Break::PollAfterAWait.is_on();
+    if Break::PollAtOnce.is_on() || is_waited || !answer.fetched.deliveries.is_empty() {
         return 0.0;
     }
     f64::from(fastrand::u32(1_000..=5_000)) / 1000.0

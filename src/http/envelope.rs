@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::broken::Break;
 use crate::domain::{Delivery, PayloadDamaged};
 use crate::store::Fetched;
 
@@ -125,7 +126,12 @@ fn write_delivery(out: &mut Vec<u8>, delivery: &Delivery) -> Result<(), Unwritab
     out.extend_from_slice(begin.as_bytes());
     out.extend_from_slice(head.strip_suffix(b"}").unwrap_or(&head));
     out.extend_from_slice(b",\"payload\":");
+    let begins = out.len();
     event.payload.decompress_into(out)?;
+    if Break::PayloadWrittenAnew.is_on() {
+        let text = out.split_off(begins);
+        out.extend(text.into_iter().filter(|byte| *byte != b' '));
+    }
     let end = match delivery.redrive_of {
         Some(replaced) => format!(",\"attempt\":{attempt}}},\"redriveOf\":{replaced}}}"),
         None => format!(",\"attempt\":{attempt}}}}}"),

@@ -29,6 +29,11 @@ pub(super) fn run(
             due,
         ),
         (
+            // Opened by the clock of before: due later again.
+            "UPDATE lanes SET state = 1 WHERE state = 0 AND head_due_at_ms > ?1",
+            now,
+        ),
+        (
             "UPDATE lanes SET head_due_at_ms = ?1 WHERE state = 1 AND head_due_at_ms > ?1",
             due,
         ),

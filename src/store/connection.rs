@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Doing, OpenError, StoreError};
 use super::migrations;
+use crate::broken::Break;
 
 /// A WAL reset in older versions can lose committed writes.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
@@ -56,6 +57,7 @@ pub fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     let version = migrations::admit(&connection, &shown)?;
     set_pragmas(&connection).map_err(|source| OpenError::of(&shown, source))?;
     migrations::run(&mut connection, version, &shown)?;
+    settle_log(&connection).map_err(|source| OpenError::of(&shown, source))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(connection)
 }
@@ -145,7 +147,12 @@ fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // FULL syncs the WAL at every COMMIT: a power cut loses nothing that was acknowledged.
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    let synchronous = if Break::SynchronousNormal.is_on() {
+        "NORMAL"
+    } else {
+        "FULL"
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
     // macOS: fsync alone leaves the data in the drive's cache.
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
@@ -157,6 +164,21 @@ fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", PAGE_CACHE_KIB)?;
     // The file is ours alone: wait for a reader's checkpoint rather than fail.
     connection.busy_timeout(READER_WAIT)
+}
+
+/// Copies what the write-ahead log holds into the file, before anybody is answered.
+///
+/// A process before this one may have written to the log what it could not sync. Then the system
+/// can hold it for clean: it is read as if it were on disk, a sync that works passes it over, and a
+/// power cut takes it away with everything that was appended behind it. Written anew it is safe.
+fn settle_log(connection: &Connection) -> rusqlite::Result<()> {
+    let is_held_up = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+        row.get::<_, bool>(0)
+    })?;
+    if is_held_up {
+        tracing::warn!("a reader keeps the write-ahead log from being emptied at the start");
+    }
+    Ok(())
 }
 
 /// Opens the pool of query-only connections; the file must exist.

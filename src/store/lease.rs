@@ -11,6 +11,7 @@ use super::error::StoreError;
 use super::instances;
 use super::settings::Settings;
 use super::writer::Tx;
+use crate::broken::Break;
 use crate::digest;
 use crate::domain::{Identity, InstanceName, Millis, PeerId, Refusal, Timestamp};
 
@@ -91,7 +92,11 @@ impl Holder {
         StoreError::Refused(Refusal::DuplicateInstance {
             holder: self.name.clone(),
             since: self.held_since,
-            fingerprint: digest::fingerprint(&self.peer),
+            fingerprint: if Break::PeerIdShown.is_on() {
+                self.peer.clone()
+            } else {
+                digest::fingerprint(&self.peer)
+            },
             superseded,
             retry_after: u32::try_from(seconds).unwrap_or(u32::MAX).max(1),
         })
@@ -107,6 +112,7 @@ pub(super) fn clamp_end(stored: Timestamp, now: Timestamp, settings: &Settings) 
 /// True while a lease that ends then is live.
 pub(super) fn is_live(lease_until: Timestamp, now: Timestamp, settings: &Settings) -> bool {
     clamp_end(lease_until, now, settings) > now
+        || (Break::LeaseNeverLapses.is_on() && lease_until.0 > 0)
 }
 
 /// The holder of a name that has a row.
@@ -144,6 +150,12 @@ pub(super) fn create(tx: &Tx<'_>, name: &InstanceName) -> Result<Holder, StoreEr
 /// Refuses whoever may not speak under the name: another peer, and a superseded run.
 pub(super) fn check(tx: &Tx<'_>, holder: &Holder, asking: &Identity) -> Result<(), StoreError> {
     check_peer(tx, holder, asking)?;
+    if Break::NewRunRefused.is_on()
+        && holder.is_live(tx.now, tx.settings)
+        && holder.run_of(asking).name != holder.run
+    {
+        return Err(holder.refusal(tx.now, false));
+    }
     if holder.is_live(tx.now, tx.settings) && is_superseded(tx, holder, asking)? {
         return Err(holder.refusal(tx.now, true));
     }
@@ -157,6 +169,9 @@ pub(super) fn check_peer(
     holder: &Holder,
     asking: &Identity,
 ) -> Result<(), StoreError> {
+    if Break::RivalLetIn.is_on() || (Break::PeerNotNeeded.is_on() && asking.peer.is_none()) {
+        return Ok(());
+    }
     if holder.is_live(tx.now, tx.settings) && !holder.is_peer(asking.peer.as_ref()) {
         return Err(holder.refusal(tx.now, false));
     }
@@ -172,6 +187,9 @@ pub(super) fn is_superseded(
     let Some(run) = &asking.run else {
         return Ok(false);
     };
+    if Break::SupersededRunServed.is_on() {
+        return Ok(false);
+    }
     let found = tx.first(
         "SELECT 1 FROM superseded_runs WHERE instance_id = ?1 AND run = ?2",
         params![holder.id, run.as_str()],
@@ -215,6 +233,9 @@ pub(super) fn renew(
         holder.lapsed_at = tx.now;
     }
     holder.lease_ms = lease_ms.clamp(tx.settings.lease_min_ms, tx.settings.lease_max_ms);
+    if Break::LeaseNotClamped.is_on() {
+        holder.lease_ms = lease_ms.max(holder.lease_ms);
+    }
     let wait_ms = wait_ms.clamp(0, tx.settings.wait_max_ms);
     holder.lease_until = tx.now.plus(wait_ms).plus(holder.lease_ms);
     tx.execute(

@@ -12,6 +12,7 @@ mod append;
 mod backup;
 mod clock_repair;
 mod connection;
+mod effects;
 mod error;
 mod instances;
 mod late_routing;
@@ -47,6 +48,7 @@ pub use connection::{
     ReadConnection, ReadPool, expect_checkpoints, open_checkpointer, open_reader, open_readers,
     open_writer, sqlite_version,
 };
+pub use effects::Effects;
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
@@ -75,7 +77,7 @@ pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
 pub use verify::{Problem, VerifyStep, check_file, verify, verify_with};
-pub use writer::{BatchReport, Effects, PendingWrite, Tx, Write, Writer, pending};
+pub use writer::{BatchReport, PendingWrite, Tx, Write, Writer, pending};
 
 #[cfg(test)]
 mod tests;

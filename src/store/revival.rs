@@ -7,6 +7,7 @@ use super::error::StoreError;
 use super::routing::{self, Routable};
 use super::stored_event;
 use super::writer::Tx;
+use crate::broken::Break;
 use crate::domain::{Arrival, EventId, InstanceName};
 use crate::telemetry::{GatewayEvent, events};
 
@@ -21,7 +22,9 @@ pub(super) fn revive(
     let Some((event, state)) = stored_event::read_routable(tx, id)? else {
         return Ok(None);
     };
-    if !is_unhandled(tx, id, &state)? {
+    if Break::RevivalForgotten.is_on()
+        || !(is_unhandled(tx, id, &state)? || Break::HandledRevived.is_on())
+    {
         return Ok(None);
     }
     restore_payload(tx, arrival, id)?;

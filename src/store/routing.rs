@@ -6,6 +6,7 @@ use rusqlite::params;
 use super::error::StoreError;
 use super::stored_event;
 use super::writer::Tx;
+use crate::broken::Break;
 use crate::domain::{
     EventActor, EventId, InstanceName, Provider, Reference, Seq, Timestamp, WorkItemRef,
 };
@@ -309,14 +310,18 @@ pub(super) fn insert_delivery(
             event.id.0,
             lane_id,
             tx.now.0,
-            redrive_of.map_or(0, |seq| seq.0),
+            redrive_of
+                .filter(|_| !Break::RedriveUnmarked.is_on())
+                .map_or(0, |seq| seq.0),
             consumer.why
         ],
         "put a delivery on a queue",
     )?;
     let seq = Seq(tx.connection.last_insert_rowid());
     tx.effects.add_backlog(consumer.instance_id, 1);
-    tx.effects.wakes.insert(consumer.name.clone());
+    if !Break::AppendWakesNobody.is_on() {
+        tx.effects.wakes.insert(consumer.name.clone());
+    }
     Ok(seq)
 }
 

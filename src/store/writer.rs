@@ -1,19 +1,19 @@
 //! One batch, one transaction, one fsync.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Params, Row, params};
 
 use super::clock_repair;
+use super::effects::Effects;
 use super::error::{Doing, StoreError};
 use super::page_limit::PageLimit;
 use super::read;
 use super::settings::Settings;
-use crate::domain::{CallerToken, Clock, InstanceName, Timestamp};
-use crate::telemetry::{GatewayEvent, QueueTally};
+use crate::broken::Break;
+use crate::domain::{CallerToken, Clock, Timestamp};
 
 /// A change of the store: one struct per kind, applied within a savepoint.
 pub trait Write: Send + 'static {
@@ -104,49 +104,6 @@ impl Tx<'_> {
         doing: &'static str,
     ) -> Result<Vec<T>, StoreError> {
         read::all(self.connection, sql, params, read, doing)
-    }
-}
-
-/// What happens once a batch is durable.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Records for the event log, in order.
-    pub events: Vec<GatewayEvent>,
-    /// What is counted besides the records.
-    pub tally: QueueTally,
-    /// Queues on which something may be due.
-    pub wakes: BTreeSet<InstanceName>,
-    /// True when held events wait to be routed by [`RouteHeld`](super::RouteHeld).
-    pub routing_pending: bool,
-    /// True when the disk had room for a [`Probe`](super::Probe).
-    pub is_proven: bool,
-    /// Change of the number of stored events.
-    pub events_delta: i64,
-    /// Change of the number of held events.
-    pub held_delta: i64,
-    /// Change of the backlog by instance number.
-    pub backlog_delta: BTreeMap<i64, i64>,
-}
-
-impl Effects {
-    /// Adds what a successful write wants.
-    fn absorb(&mut self, other: Self) {
-        self.events.extend(other.events);
-        self.tally.absorb(other.tally);
-        self.wakes.extend(other.wakes);
-        self.routing_pending |= other.routing_pending;
-        self.is_proven |= other.is_proven;
-        self.events_delta = self.events_delta.saturating_add(other.events_delta);
-        self.held_delta = self.held_delta.saturating_add(other.held_delta);
-        for (instance, delta) in other.backlog_delta {
-            self.add_backlog(instance, delta);
-        }
-    }
-
-    /// Counts deliveries that became live (positive) or ended (negative).
-    pub fn add_backlog(&mut self, instance_id: i64, delta: i64) {
-        let total = self.backlog_delta.entry(instance_id).or_insert(0);
-        *total = total.saturating_add(delta);
     }
 }
 
@@ -365,7 +322,10 @@ impl Writer {
         (receiver.try_recv().unwrap_or_else(|_| lost()), report)
     }
 
-    fn try_commit(&mut self, batch: &mut [Box<dyn PendingWrite>]) -> Result<Effects, StoreError> {
+    fn try_commit(
+        &mut self,
+        batch: &mut Vec<Box<dyn PendingWrite>>,
+    ) -> Result<Effects, StoreError> {
         let mut total = Effects::default();
         let now = self.clock.now();
         self.pages_max = self.page_limit.apply(&self.connection, self.pages_max)?;
@@ -377,7 +337,7 @@ impl Writer {
             now,
             pending_known: Cell::new(None),
         };
-        if let [alone] = batch {
+        if let [alone] = batch.as_mut_slice() {
             // Undone as a whole, if at all.
             if self.apply(&mut **alone, &batch_of, &mut total)? == Applied::Undone {
                 self.run("ROLLBACK", "undo a write")?;
@@ -391,6 +351,9 @@ impl Writer {
             }
         }
         self.write_counters(&total)?;
+        if Break::AckBeforeCommit.is_on() {
+            batch.drain(..).for_each(|write| write.settle(Ok(())));
+        }
         self.run("COMMIT", "commit")?;
         self.last_now = now;
         Ok(total)

@@ -15,5 +15,5 @@ pub use console::{ConsoleFormat, start_console};
 pub use events::{EventFacts, GatewayEvent, Level, Stamped};
 pub use log_file::LogPlace;
 pub use metrics::{Metrics, PREFIX, RequestEnd};
-pub use sink::EventLog;
+pub use sink::{EventLog, KeptRecords};
 pub use tally::QueueTally;

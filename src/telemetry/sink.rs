@@ -34,6 +34,19 @@ pub struct EventLog {
     _open: Option<Arc<Open>>,
 }
 
+/// What a log in memory keeps; at most as much as waits for a file at most.
+#[derive(Debug)]
+pub struct KeptRecords(Arc<Shared>);
+
+impl KeptRecords {
+    /// Takes what was recorded since the last time, oldest first.
+    #[must_use]
+    pub fn take(&self) -> Vec<GatewayEvent> {
+        let records = std::mem::take(&mut self.0.queue().records);
+        records.into_iter().map(|record| record.event).collect()
+    }
+}
+
 #[derive(Debug)]
 struct Open(Arc<Shared>);
 
@@ -97,6 +110,18 @@ impl EventLog {
             metrics: Metrics::default(),
             _open: None,
         }
+    }
+
+    /// A log that keeps its records in memory until somebody takes them, for the simulator.
+    #[must_use]
+    pub fn in_memory(clock: Arc<dyn Clock>) -> (Self, KeptRecords) {
+        let shared = Arc::new(Shared::new(clock));
+        let log = Self {
+            _open: Some(Arc::new(Open(Arc::clone(&shared)))),
+            metrics: Metrics::default(),
+            shared: Arc::clone(&shared),
+        };
+        (log, KeptRecords(shared))
     }
 
     /// Records one fact, as of now.

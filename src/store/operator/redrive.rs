@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Row, params};
 
 use super::{InWords, PIECE, Planned, Position, Redriven};
+use crate::broken::Break;
 use crate::domain::{EventId, InstanceName, Seq, Timestamp};
 use crate::store::append::facts_of;
 use crate::store::error::StoreError;
@@ -62,7 +63,8 @@ impl Write for Redrive {
         let by_event: BTreeMap<EventId, Seq> =
             found.iter().map(|dead| (dead.event, dead.seq)).collect();
         for (id, seq) in by_event {
-            redrive(tx, id, seq, self.dry_run, &mut done)?;
+            let dry_run = self.dry_run && !Break::DryRunActs.is_on();
+            redrive(tx, id, seq, dry_run, &mut done)?;
         }
         if !self.dry_run {
             let target = self.selection.in_words().to_string();
@@ -246,7 +248,7 @@ fn has_it(tx: &Tx<'_>, id: EventId, instance_id: i64) -> Result<bool, StoreError
         |_| Ok(()),
         "look whether an instance has an event",
     )?;
-    Ok(found.is_some())
+    Ok(found.is_some() && !Break::ReplacedTwice.is_on())
 }
 
 fn is_on_a_queue(tx: &Tx<'_>, id: EventId) -> Result<bool, StoreError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Row, params};
 
 use super::{InWords, PIECE, Planned, Position, Redriven};
+use crate::broken::Break;
 use crate::domain::{EventId, InstanceName, Seq};
 use crate::store::append::facts_of;
 use crate::store::error::StoreError;
@@ -63,7 +64,8 @@ impl Write for Replay {
         // Oldest first.
         let found: BTreeMap<EventId, Position> = found.into_iter().collect();
         for id in found.into_keys() {
-            replay(tx, id, &consumer, self.dry_run, &mut done)?;
+            let dry_run = self.dry_run || Break::ReplayOnlyTells.is_on();
+            replay(tx, id, &consumer, dry_run, &mut done)?;
         }
         if !self.dry_run {
             let target = format!("{} onto {}", self.selection.in_words(), self.instance);

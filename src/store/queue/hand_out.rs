@@ -10,6 +10,7 @@ use rusqlite::{Row, Statement, params};
 
 use super::lane;
 use super::row::{Queue, highest_seq};
+use crate::broken::Break;
 use crate::domain::{
     Delivery, EventId, Payload, Provider, Seq, Source, StoredEvent, Subject, Timestamp,
 };
@@ -64,6 +65,10 @@ pub(super) fn hand_out(
             lane::mark_busy(tx, candidate.lane_id)?;
         }
     }
+    let mut chosen = chosen;
+    if Break::SubjectBySubject.is_on() {
+        chosen.sort_by_key(|candidate| candidate.lane_id);
+    }
     let deliveries = chosen
         .iter()
         .map(|candidate| read_delivery(tx, candidate.seq))
@@ -100,13 +105,7 @@ fn choose(
     may_go_alone: bool,
 ) -> Result<Vec<Candidate>, StoreError> {
     const DOING: &str = "choose what goes out";
-    let mut open_lanes = tx
-        .connection
-        .prepare_cached(
-            "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
-             ORDER BY head_event_id, id",
-        )
-        .doing(DOING)?;
+    let mut open_lanes = tx.connection.prepare_cached(lanes_by_head()).doing(DOING)?;
     let mut next_of_lane = tx
         .connection
         .prepare_cached(
@@ -141,17 +140,31 @@ fn choose(
         };
         if candidate.due_at > tx.now {
             // Waits for its retry: what is behind it in its subject is passed over.
-            continue;
-        }
-        if !batch.admits(&candidate) {
+            if !Break::OrderIgnoredOnRedelivery.is_on() {
+                continue;
+            }
+        } else if batch.admits(&candidate) {
+            batch.take(candidate);
+        } else {
             break;
         }
-        batch.take(candidate);
         heads.extend(
             next_in_lane(&mut next_of_lane, candidate.lane_id, Some(&candidate))?.map(Reverse),
         );
     }
     Ok(batch.chosen)
+}
+
+/// The query for the lanes that something may go out of.
+fn lanes_by_head() -> &'static str {
+    if !Break::OrderIgnoredOnRedelivery.is_on() {
+        "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
+         ORDER BY head_event_id, id"
+    } else {
+        "SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 0
+         UNION ALL SELECT id, head_event_id FROM lanes WHERE instance_id = ?1 AND state = 1
+         ORDER BY head_event_id, id"
+    }
 }
 
 fn next_in_lane(
@@ -227,7 +240,11 @@ impl Batch {
 
 /// Gives the response its number and remembers it, so that a cursor can be checked.
 fn next_number(tx: &Tx<'_>, queue: &Queue, hands: &str) -> Result<i64, StoreError> {
-    let highest = highest_seq(tx)?;
+    let highest = if Break::CursorBelowDeliveries.is_on() {
+        0
+    } else {
+        highest_seq(tx)?
+    };
     let number = tx
         .first(
             "UPDATE instances SET last_number = max(last_number, ?2) + 1 WHERE id = ?1

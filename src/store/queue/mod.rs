@@ -18,6 +18,7 @@ use self::take_back::Present;
 use super::error::StoreError;
 use super::lease::{self, Holder, Run};
 use super::writer::{Tx, Write};
+use crate::broken::Break;
 use crate::domain::{CallerToken, CommitItem, Delivery, Identity, Millis, PeerId, Seq, Timestamp};
 
 /// Fetches the next deliveries of a queue. Sent by the queue's actor.
@@ -94,12 +95,16 @@ impl Write for FetchBatch {
             cursor: self.cursor.map(|_| cursor),
         };
         outcomes::apply(tx, &queue, &standing, &self.commit)?;
-        let handed = if self.limit == 0 {
+        let handed = if self.limit == 0 && !Break::MaxZeroHandsOut.is_on() {
             None
         } else {
             let present = Present {
                 hands: &hands,
-                cursor,
+                cursor: if Break::CursorIgnored.is_on() {
+                    i64::MAX
+                } else {
+                    cursor
+                },
                 echoed: holder.echoed_number,
                 lapsed_at: holder.lapsed_at,
             };
@@ -107,12 +112,18 @@ impl Write for FetchBatch {
             hand_out::hand_out(tx, &queue, &hands, self.bounds(tx))?
         };
         if handed.is_none()
+            && !Break::HeldPollWithoutLease.is_on()
             && let Some(park_ms) = self.park_ms
         {
             lease::renew(tx, &mut holder, self.lease_ms, park_ms)?;
         }
         note_fetch(tx, &holder, cursor)?;
-        let (number, deliveries) = handed.unwrap_or((self.cursor.unwrap_or(0), Vec::new()));
+        let unchanged = if Break::EmptyAnswerForgetsCursor.is_on() {
+            0
+        } else {
+            self.cursor.unwrap_or(0)
+        };
+        let (number, deliveries) = handed.unwrap_or((unchanged, Vec::new()));
         for delivery in &deliveries {
             tx.effects.tally.hand_out(delivery.attempt);
         }
@@ -132,7 +143,14 @@ impl Write for FetchBatch {
 
 impl FetchBatch {
     fn bounds(&self, tx: &Tx<'_>) -> Bounds {
-        let deliveries = self.limit.min(tx.settings.batch_max);
+        let asked = if Break::MoreThanAskedFor.is_on() {
+            self.limit.saturating_add(1)
+        } else if Break::MaxZeroHandsOut.is_on() {
+            self.limit.max(1)
+        } else {
+            self.limit
+        };
+        let deliveries = asked.min(tx.settings.batch_max);
         Bounds {
             deliveries: usize::try_from(deliveries).unwrap_or(usize::MAX),
             payload_bytes: tx.settings.batch_bytes_max,
@@ -163,18 +181,24 @@ impl Write for CommitOutcomes {
             name: holder.name.clone(),
         };
         let standing = Standing { hands, cursor };
-        outcomes::apply(tx, &queue, &standing, &self.commit)?;
+        let is_unheard = Break::SupersededCommitIgnored.is_on()
+            && lease::is_superseded(tx, &holder, &self.identity)?;
+        if !is_unheard {
+            outcomes::apply(tx, &queue, &standing, &self.commit)?;
+        }
         let is_holder = self
             .identity
             .peer
             .as_ref()
             .is_some_and(|peer| peer.as_str() == holder.peer)
             && run.name == holder.run;
-        if is_holder {
+        if is_holder && !Break::CommitRenewsNothing.is_on() {
             renew_by_commit(tx, &mut holder)?;
         }
         // What its outcomes set free may be due to a poll that is held.
-        tx.effects.wakes.insert(queue.name.clone());
+        if !Break::OutcomeWakesNobody.is_on() {
+            tx.effects.wakes.insert(queue.name.clone());
+        }
         Ok(Committed {
             committed: row::committed(tx, queue.id)?,
             lease_ms: if is_holder {
@@ -220,7 +244,8 @@ fn run_and_cursor(
     if holder.run_is_made_up && is_same_peer {
         let hands = hands_of(&holder.run, &holder.peer);
         let cursor = given(tx, holder.id, &hands, cursor.unwrap_or(0))?;
-        if cursor > 0 && cursor >= holder.echoed_number {
+        let goes_on = cursor > 0 && cursor >= holder.echoed_number;
+        if (goes_on || Break::MadeUpRunKept.is_on()) && !Break::MadeUpRunAlwaysNew.is_on() {
             let run = Run {
                 name: holder.run.clone(),
                 is_made_up: true,

@@ -8,6 +8,7 @@ use super::row::{
     DUE_AT_ONCE, DeliveryRow, Ended, Lanes, PutBack, Queue, State, highest_seq, put_back,
     select_delivery,
 };
+use crate::broken::Break;
 use crate::domain::{CommitItem, Millis, Outcome, Refusal, Seq};
 use crate::store::error::StoreError;
 use crate::store::writer::Tx;
@@ -32,19 +33,33 @@ pub(super) fn apply(
     tx: &mut Tx<'_>,
     queue: &Queue,
     standing: &Standing,
-    items: &[CommitItem],
+    said: &[CommitItem],
 ) -> Result<(), StoreError> {
     // Of two outcomes for one delivery the last counts.
-    let items: BTreeMap<Seq, &CommitItem> = items.iter().map(|item| (item.seq, item)).collect();
+    let mut items: BTreeMap<Seq, &CommitItem> = said.iter().map(|item| (item.seq, item)).collect();
+    if Break::FirstOfTwoCounts.is_on() {
+        items = said.iter().rev().map(|item| (item.seq, item)).collect();
+    }
     let rows = known_rows(tx, queue, items.keys().copied())?;
     let mut lanes = Lanes::default();
     for seq in rows {
         // Read again: an earlier outcome of this list may have sent it back.
         if let (Some(item), Some(row)) = (items.get(&seq), read(tx, seq)?) {
-            if item.outcome.settles() {
+            let is_heard = !Break::WaitingOutcomeIgnored.is_on() || row.state == State::Handed;
+            if item.outcome == Outcome::Spawned && Break::SpawnedSettlesNothing.is_on() {
+                continue;
+            }
+            if item.outcome.settles() && is_heard {
                 settle_chain(tx, queue, row, item, &mut lanes)?;
             } else if is_in_hand(&row, standing) {
                 give_back(tx, queue, &row, item, &mut lanes)?;
+            } else if Break::RepeatIsAFailure.is_on() && row.state == State::Ready {
+                let failed = Outcome::Failed;
+                let item = CommitItem {
+                    outcome: failed,
+                    ..CommitItem::clone(item)
+                };
+                give_back(tx, queue, &row, &item, &mut lanes)?;
             }
         }
     }
@@ -67,7 +82,12 @@ fn known_rows(
             "look up a delivery",
         )?;
         match owner {
-            Some((instance_id, true)) if instance_id == queue.id => known.push(seq),
+            Some((instance_id, true))
+                if instance_id == queue.id || Break::ForeignCommitAccepted.is_on() =>
+            {
+                known.push(seq);
+            }
+            _ if Break::UndeliveredIgnored.is_on() => {}
             Some(_) => undelivered.push(seq),
             None if seq.0 > highest => undelivered.push(seq),
             // Its row is gone, by retention or with a restored backup: nobody is wedged by it.
@@ -93,7 +113,8 @@ fn read(tx: &Tx<'_>, seq: Seq) -> Result<Option<DeliveryRow>, StoreError> {
 fn is_in_hand(row: &DeliveryRow, standing: &Standing) -> bool {
     row.state == State::Handed
         && row.hands == standing.hands
-        && standing.cursor.is_none_or(|cursor| row.number <= cursor)
+        && (Break::UncoveredFailureCounts.is_on()
+            || standing.cursor.is_none_or(|cursor| row.number <= cursor))
 }
 
 /// Settles a delivery in whatever state it is, and the rows that replaced it.
@@ -108,8 +129,11 @@ fn settle_chain(
     for _ in 0..CHAIN_MAX {
         match next.take() {
             // What is settled stays as it was settled first, and what followed it is new work.
-            Some(row) if row.state != State::Settled => {
+            Some(row) if row.state != State::Settled || Break::LastOutcomeStands.is_on() => {
                 settle(tx, queue, &row, item, lanes)?;
+                if Break::ChainNotFollowed.is_on() {
+                    break;
+                }
                 next = replacement(tx, row.seq)?;
             }
             _ => break,
@@ -142,7 +166,10 @@ fn settle(
         params![
             row.seq.0,
             outcome,
-            item.detail.as_deref().unwrap_or_default(),
+            item.detail
+                .as_deref()
+                .filter(|_| !Break::DetailForgotten.is_on())
+                .unwrap_or_default(),
             tx.now.0
         ],
         "settle a delivery",
@@ -174,7 +201,11 @@ fn give_back(
             is_strike: true,
             suspect: false,
             losses: 0,
-            due_at: tx.now.plus(tx.settings.backoff_ms(step)),
+            due_at: if Break::FailedDueAtOnce.is_on() {
+                DUE_AT_ONCE
+            } else {
+                tx.now.plus(tx.settings.backoff_ms(step))
+            },
             detail,
         }
     } else {
@@ -197,6 +228,9 @@ fn send_back_others(
     row: &DeliveryRow,
     lanes: &mut Lanes,
 ) -> Result<(), StoreError> {
+    if Break::NeighboursNotSentBack.is_on() {
+        return Ok(());
+    }
     let others = tx.all(
         select_delivery!("WHERE d.lane_id = ?1 AND d.state = 1"),
         params![row.lane_id],

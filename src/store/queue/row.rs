@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Row, params};
 
 use super::lane;
+use crate::broken::Break;
 use crate::digest;
 use crate::domain::{EventId, InstanceName, Seq, Subject, Timestamp};
 use crate::store::error::StoreError;
@@ -82,10 +83,13 @@ impl Ended {
     }
 
     /// True when the next hand-out is a new attempt.
-    const fn is_attempt(self) -> bool {
+    fn is_attempt(self) -> bool {
         match self {
-            Self::Failed | Self::Vanished | Self::Overdue => true,
-            Self::Released | Self::SentBack | Self::Lost => false,
+            Self::Vanished => !Break::VanishedIsNoAttempt.is_on(),
+            Self::Failed | Self::Overdue => true,
+            Self::Released => Break::ReleasedIsAnAttempt.is_on(),
+            Self::Lost => Break::LostIsAnAttempt.is_on(),
+            Self::SentBack => false,
         }
     }
 }
@@ -193,7 +197,8 @@ pub(super) fn put_back(
     let attempt = row
         .attempt
         .saturating_add(u32::from(back.ended.is_attempt()));
-    let is_dead = back.is_strike && strikes >= tx.settings.strikes_max;
+    let is_dead =
+        back.is_strike && strikes >= tx.settings.strikes_max && !Break::StrikesWithoutBound.is_on();
     tx.execute(
         "UPDATE deliveries SET state = ?2, due_at_ms = ?3, attempt = ?4, strikes = ?5,
              losses = ?6, suspect = ?7, outcome = ?8, detail = ?9, ended_at_ms = ?10
@@ -307,8 +312,14 @@ pub(super) fn highest_seq(tx: &Tx<'_>) -> Result<i64, StoreError> {
 
 /// One below the lowest live delivery of a queue; without one, the highest number of all.
 pub(super) fn committed(tx: &Tx<'_>, instance_id: i64) -> Result<Seq, StoreError> {
+    let sql = if Break::CommittedPassesGaps.is_on() {
+        "SELECT seq FROM deliveries WHERE instance_id = ?1 AND state <= 1
+         ORDER BY seq DESC LIMIT 1"
+    } else {
+        "SELECT seq FROM deliveries WHERE instance_id = ?1 AND state <= 1 ORDER BY seq LIMIT 1"
+    };
     let lowest: Option<i64> = tx.first(
-        "SELECT seq FROM deliveries WHERE instance_id = ?1 AND state <= 1 ORDER BY seq LIMIT 1",
+        sql,
         params![instance_id],
         |row| row.get(0),
         "read what is committed",

@@ -5,6 +5,7 @@ use rusqlite::params;
 use super::row::{
     DUE_AT_ONCE, DeliveryRow, Ended, Lanes, PutBack, Queue, put_back, select_delivery,
 };
+use crate::broken::Break;
 use crate::domain::Timestamp;
 use crate::store::error::StoreError;
 use crate::store::writer::Tx;
@@ -77,6 +78,7 @@ fn suspicious(
         return Ok(Vec::new());
     };
     let is_first_sound = hands == present.hands && !is_overdue(tx, handed_at);
+    let is_first_sound = is_first_sound && !Break::SleeperLosesItsHands.is_on();
     let from = if is_first_sound { present.cursor } else { -1 };
     let rows = tx.all(
         select_delivery!(
@@ -102,7 +104,8 @@ fn judge(
     row: &DeliveryRow,
     is_alone: bool,
 ) -> Option<PutBack<'static>> {
-    if row.hands != present.hands {
+    let slept = Break::SleeperLosesItsHands.is_on() && present.lapsed_at > row.handed_at;
+    if row.hands != present.hands || slept {
         return Some(guilty(row, Ended::Vanished, is_alone, true));
     }
     if row.number > present.cursor {
@@ -121,7 +124,7 @@ fn guilty(row: &DeliveryRow, ended: Ended, is_alone: bool, counts: bool) -> PutB
     PutBack {
         ended,
         is_strike: is_alone && counts,
-        suspect: row.suspect || !is_alone,
+        suspect: (row.suspect || !is_alone) && !Break::NoSuspects.is_on(),
         losses: 0,
         due_at: DUE_AT_ONCE,
         detail: "",
@@ -140,8 +143,8 @@ fn lost(tx: &Tx<'_>, row: &DeliveryRow) -> PutBack<'static> {
     };
     PutBack {
         ended: Ended::Lost,
-        is_strike: false,
-        suspect: row.suspect || losses >= LOSSES_SUSPECT,
+        is_strike: Break::LostIsAStrike.is_on(),
+        suspect: (row.suspect || losses >= LOSSES_SUSPECT) && !Break::NoSuspects.is_on(),
         losses,
         due_at,
         detail: "",

@@ -7,6 +7,7 @@ use super::super::late_routing::{self, Routed, Scope};
 use super::super::lease::Holder;
 use super::super::stored_event;
 use super::super::writer::{Tx, Write};
+use crate::broken::Break;
 use crate::domain::{Identity, Role, Subject};
 use crate::telemetry::GatewayEvent;
 
@@ -39,7 +40,11 @@ impl Write for PutClaim {
         let holder = super::publisher(tx, &self.identity)?;
         let position = tx.effects.events.len();
         let is_new = insert(tx, holder.id, &self.subject, self.role)?;
-        let routed = late_routing::cover(tx, &covered_scopes(tx, &self.subject)?)?;
+        let mut scopes = covered_scopes(tx, &self.subject)?;
+        if Break::ClaimRoutesNothing.is_on() {
+            scopes.clear();
+        }
+        let routed = late_routing::cover(tx, &scopes)?;
         if is_new || routed.deliveries > 0 {
             let record = GatewayEvent::Claimed {
                 instance: holder.name.to_string(),

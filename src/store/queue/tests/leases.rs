@@ -1,8 +1,8 @@
 //! Who may ask.
 
-use crate::domain::{CallerGuard, Refusal};
-use crate::store::StoreError;
+use crate::domain::{CallerGuard, Clock, Refusal};
 use crate::store::testing::*;
+use crate::store::{StoreError, verify};
 
 fn store_with(count: u64) -> (TestStore, Client) {
     let mut store = TestStore::new();
@@ -171,4 +171,20 @@ fn a_clock_set_back_a_day_delays_nothing_for_longer_than_its_maximum() {
     assert_eq!(shown(&newcomer.fetch(&mut store, 9, &[])), [(2, 2)]);
     store.clock.advance(570_000);
     assert_eq!(seqs(&newcomer.fetch(&mut store, 9, &[])), [1, 3]);
+}
+
+#[test]
+fn what_was_due_before_the_clock_was_set_back_waits_again_and_ends_a_held_fetch_when_it_is_due() {
+    let (mut store, mut laptop) = store_with(2);
+    laptop.fetch(&mut store, 2, &[]);
+    laptop.fetch(&mut store, 0, &[(1, "failed"), (2, "failed")]);
+    store.clock.advance(30_000);
+    // Both are due now, and one of them goes out.
+    assert_eq!(seqs(&laptop.fetch(&mut store, 1, &[])), [1]);
+    store.clock.advance(-3_600_000);
+    let waiting = laptop.fetch(&mut store, 2, &[]);
+    assert!(seqs(&waiting).is_empty());
+    let now = store.clock.now();
+    assert_eq!(waiting.next_due_at, Some(now.plus(900_000)));
+    assert_eq!(verify(store.writer.connection(), now).unwrap(), []);
 }
