@@ -302,10 +302,14 @@ impl Ledger {
         }
     }
 
-    /// The wall clock was set: no lease is longer than the longest.
-    pub fn bound_leases(&mut self, latest: Timestamp) {
-        for holder in self.holders.iter_mut().flatten() {
-            holder.until = holder.until.min(latest);
+    /// The wall clock was set: no lease is longer than the longest, and after one that had lapsed
+    /// somebody else may have come, whose held fetch is not answered yet.
+    pub fn bound_leases(&mut self, before: Timestamp, latest: Timestamp) {
+        for holder in &mut self.holders {
+            *holder = holder.take().filter(|holder| holder.until > before);
+            if let Some(holder) = holder {
+                holder.until = holder.until.min(latest);
+            }
         }
     }
 }

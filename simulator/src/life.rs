@@ -326,9 +326,12 @@ async fn pass_time(world: &mut World) {
     }
     if world.rng.u32(0..400) == 0 {
         let span = world.rng.i64(-1_800_000..1_800_000);
+        let before = world.clock.now();
         world.clock.set_by(span);
         let longest = world.settings.wait_max_ms + world.settings.lease_max_ms;
-        world.ledger.bound_leases(world.clock.now().plus(longest));
+        world
+            .ledger
+            .bound_leases(before, world.clock.now().plus(longest));
         world.note(format_args!("the clock is set by {span} ms"));
     }
 }
