@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::*;
-use crate::devkit::fake_gateway::FakeGateway;
+use crate::devkit::fake_gateway::{Asked, FakeGateway};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Fast enough for a test, slow enough to be told from "at once".

@@ -39,9 +39,18 @@ fn an_answer_that_comes_while_it_stops_is_released_too() {
         .unwrap();
     let first = scene.gateway.push(ONE, "{}");
     desk.begun(1);
+    // It holds a fetch while it works, and ends that one with a newer one when it stops.
+    scene
+        .gateway
+        .wait_for(|seen| seen.count("POST fetch") >= 2)
+        .unwrap();
     let stopper = client.clone();
     let stopped = std::thread::spawn(move || wait(stopper.stop()));
-    wait(client.wait_for(|_| true));
+    let is_ending = |asked: &Asked| asked.call == "POST fetch" && asked.body["max"] == 1;
+    scene
+        .gateway
+        .wait_for(|seen| seen.asked.iter().any(is_ending))
+        .unwrap();
     let late = scene.gateway.push(TWO, "{}");
     desk.finish(first, Handled::delivered());
     stopped.join().unwrap();

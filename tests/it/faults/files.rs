@@ -120,6 +120,8 @@ fn an_empty_file_is_a_new_store() {
     let mut gateway = TestGateway::start();
     gateway.stop();
     let path = gateway.config().store_path.clone();
+    // A file of its own: readers of the old one may still be open in this process.
+    std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "").unwrap();
     gateway.restart();
     gateway.claim("laptop", 15);
