@@ -15,6 +15,7 @@
 
 mod abuse;
 mod api_edges;
+mod architecture;
 mod bad_input;
 mod cli;
 mod client;
