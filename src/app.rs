@@ -302,7 +302,15 @@ impl Core {
             health: health.clone(),
             alive: liveness.alive("store"),
         };
-        let store = threads.on_store(move || StoreActor::new(store_parts));
+        let has_threads = parts.arbiters == Arbiters::Own;
+        let store = threads.on_store(move || {
+            let store = StoreActor::new(store_parts);
+            if has_threads {
+                store.checkpointing_beside()
+            } else {
+                store
+            }
+        });
         let door = StoreDoor {
             fetch: store.clone().recipient(),
             commit: store.clone().recipient(),

@@ -57,6 +57,8 @@ pub struct StoreParts {
 pub struct StoreActor {
     /// Gone once the store is closed.
     writer: Option<Writer>,
+    /// Whether a thread of its own checkpoints, once this runs.
+    is_to_checkpoint_beside: bool,
     checkpointer: Option<Checkpointer>,
     clock: Arc<dyn Clock>,
     log: EventLog,
@@ -114,6 +116,7 @@ impl StoreActor {
     pub fn new(parts: StoreParts) -> Self {
         Self {
             writer: Some(parts.writer),
+            is_to_checkpoint_beside: false,
             checkpointer: None,
             clock: parts.clock,
             log: parts.log,
@@ -127,6 +130,16 @@ impl StoreActor {
             state: StoreState::default(),
             failed_in_a_row: 0,
             _alive: parts.alive,
+        }
+    }
+
+    /// The same, with a thread of its own for checkpoints. Not where everything has to happen on
+    /// one thread.
+    #[must_use]
+    pub fn checkpointing_beside(self) -> Self {
+        Self {
+            is_to_checkpoint_beside: true,
+            ..self
         }
     }
 
@@ -303,7 +316,9 @@ impl Actor for StoreActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX_MAX);
-        self.start_checkpointer(ctx);
+        if self.is_to_checkpoint_beside {
+            self.start_checkpointer(ctx);
+        }
         self.route_on(ctx);
     }
 }

@@ -59,6 +59,7 @@ pub(super) fn start_over(writer: Writer, directory: tempfile::TempDir) -> Parts 
         health: health.clone(),
         alive: liveness.alive("store"),
     })
+    .checkpointing_beside()
     .start();
     let registry =
         QueueRegistryActor::new(door(&store), clock, liveness.alive("queue registry")).start();

@@ -398,7 +398,7 @@ fn a_long_handler_keeps_the_lease_by_renewing_it() {
         .unwrap();
     let seq = scene.gateway.push(ONE, "{}");
     desk.begun(1);
-    let renewals = |fetches: &[crate::devkit::fake_gateway::Asked]| {
+    let renewals = |fetches: &[Asked]| {
         fetches
             .iter()
             .filter(|asked| asked.call == "POST fetch" && asked.body["max"] == 0)
