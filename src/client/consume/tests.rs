@@ -222,10 +222,10 @@ fn a_provider_without_a_target_is_dropped_and_counted() {
     let forward = Forward::new(BTreeMap::new());
     assert_eq!(forward.without_target(), Provider::ALL);
     let client = scene.start(Sink::Forward(forward));
-    for _ in 0..2 {
-        scene.gateway.push(ONE, "{}");
-    }
-    scene.outcome(2, "dropped:no-target");
+    scene.gateway.push(ONE, "{}");
+    // Its number depends on whether the first was handed out by then.
+    let second = scene.gateway.push(ONE, "{}");
+    scene.outcome(second, "dropped:no-target");
     assert_eq!(client.status().outcomes["dropped:no-target"], 2);
     wait(client.stop());
 }
