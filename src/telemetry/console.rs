@@ -28,6 +28,10 @@ pub fn start_console(format: ConsoleFormat, filter: &str) -> Result<(), TryInitE
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
+        // Otherwise a line that cannot be written is reported on standard error by a macro that
+        // panics when that cannot be written either: a full disk under the console would then cost
+        // each request that has something to say its answer.
+        .log_internal_errors(false)
         // A span tells how long it took when it is over; one that is off costs a look at a flag.
         .with_span_events(FmtSpan::CLOSE);
     match format {

@@ -208,6 +208,25 @@ fn sighup_takes_a_changed_config_up_at_once() {
     assert_eq!(ended.code, Some(0), "{}", ended.err);
 }
 
+/// On a full disk the console of a gateway in the background takes nothing: what it would have said
+/// is lost, and nothing else is.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_console_that_cannot_be_written_keeps_it_from_nothing() {
+    let home = Home::new();
+    home.write(CONFIG, "version: '1'\nlisten: {port: 0}\n");
+    let running = home.start_unheard(&["run"]);
+    running.line_with("listening on ");
+    // A config that cannot be used, and the stop, are both said on the console.
+    home.write(CONFIG, "version: '2'\n");
+    running.signal(Signal::HUP);
+    wait_until("the record of the bad config", || {
+        count(&home, "config.reload-failed") == 1
+    });
+    ended_in_time(running, || {});
+    assert_eq!(count(&home, "gateway.stopped"), 1);
+}
+
 /// A stack that no address space has room for: no thread can be started.
 #[test]
 fn what_no_use_of_it_explains_ends_with_70() {

@@ -83,6 +83,18 @@ impl Home {
         Self::started(command)
     }
 
+    /// As [`Home::start`], for a command whose standard error takes nothing, as on a full disk.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start_unheard(&self, arguments: &[&str]) -> Running {
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", "exec \"$0\" \"$@\" 2>/dev/full"])
+            .arg(env!("CARGO_BIN_EXE_the-loop-gateway"))
+            .args(arguments);
+        self.settle(&mut shell);
+        Self::started(shell)
+    }
+
     /// As [`Home::start`], for a command that a file over its limit must not end: it gets an
     /// error from the write instead.
     pub(crate) fn start_deaf_to_file_size(&self, arguments: &[&str]) -> Running {
