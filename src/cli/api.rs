@@ -146,6 +146,23 @@ pub(super) enum ApiError {
 struct ErrorBody {
     error: String,
     message: String,
+    #[serde(default)]
+    fields: Vec<FieldError>,
+}
+
+#[derive(Deserialize)]
+struct FieldError {
+    field: String,
+    message: String,
+}
+
+impl ErrorBody {
+    /// The sentence, and what is wrong with each field.
+    fn sentence(self) -> String {
+        self.fields.into_iter().fold(self.message, |told, wrong| {
+            format!("{told} {}: {}", wrong.field, wrong.message)
+        })
+    }
 }
 
 impl Api {
@@ -272,11 +289,14 @@ impl Api {
             return value.ok_or_else(|| self.foreign(answer.status));
         }
         match serde_json::from_slice(&answer.body) {
-            Ok(ErrorBody { error, message }) => Err(ApiError::Refused {
-                status: answer.status.as_u16(),
-                code: error,
-                message,
-            }),
+            Ok(body) => {
+                let body: ErrorBody = body;
+                Err(ApiError::Refused {
+                    status: answer.status.as_u16(),
+                    code: body.error.clone(),
+                    message: body.sentence(),
+                })
+            }
             Err(_) => Err(self.foreign(answer.status)),
         }
     }

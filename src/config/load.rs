@@ -20,6 +20,8 @@ use super::{ConfigWarning, Environment, GatewayConfig, env_file, warning};
 pub const SCHEMA: &str = include_str!("../../schemas/gateway-config.schema.json");
 
 pub(super) const CONFIG_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Brackets of a config that may be open at once.
+const BRACKETS_OPEN_MAX: usize = 500;
 
 const FILE_NAME: &str = ".the-loop/gateway-config.yaml";
 
@@ -168,8 +170,27 @@ fn parse(text: &str, places: &Places) -> Result<GatewayConfig, ConfigError> {
     }
 }
 
+/// The YAML library takes longer with the square of the brackets that are open. A bracket within a
+/// quoted text counts too: no config has so many of either.
+fn is_nested_too_deeply(text: &str) -> bool {
+    let mut open = 0_usize;
+    text.bytes().any(|byte| {
+        match byte {
+            b'[' | b'{' => open = open.saturating_add(1),
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open > BRACKETS_OPEN_MAX
+    })
+}
+
 /// The only call of the YAML library; its message is not used, only the place.
 fn read_document(text: &str) -> Result<Document, String> {
+    if is_nested_too_deeply(text) {
+        return Err(format!(
+            "has more than {BRACKETS_OPEN_MAX} brackets open at once"
+        ));
+    }
     Document::read(serde_yaml::Deserializer::from_str(text)).map_err(|unread| match unread {
         Unread::TooLarge => "is too large once its aliases are followed".to_owned(),
         Unread::Broken(error) => match error.location() {

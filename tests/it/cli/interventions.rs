@@ -189,3 +189,12 @@ fn what_an_instance_that_is_gone_holds_is_released() {
     assert_eq!(down.code, Some(1));
     assert!(down.err.contains("no gateway answers"), "{}", down.err);
 }
+
+#[test]
+fn a_number_that_cannot_be_is_refused_by_the_name_of_its_field() {
+    let scene = Scene::start();
+    let refused = scene.ask(&["redrive", "0"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(refused.err.contains("invalid-field"), "{}", refused.err);
+    assert!(refused.err.contains("seq"), "{}", refused.err);
+}
