@@ -78,7 +78,7 @@ impl Running {
                 .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
                 .sum()
         };
-        (sum("store_batches_total"), sum("store_writes_total"))
+        (sum("store_batch_writes_count"), sum("store_batch_writes_sum"))
     }
 }
 
