@@ -78,7 +78,10 @@ impl Running {
                 .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
                 .sum()
         };
-        (sum("store_batch_writes_count"), sum("store_batch_writes_sum"))
+        (
+            sum("store_batch_writes_count"),
+            sum("store_batch_writes_sum"),
+        )
     }
 }
 
