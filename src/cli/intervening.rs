@@ -6,7 +6,7 @@ use std::time::Duration;
 use awc::http::Method;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::api::{Api, BaseUrl};
 use super::context::{Context, api_of};
@@ -55,6 +55,14 @@ impl ChangeOptions {
         let path = format!("/api/v1/gateway/operator/{verb}{dry_run}");
         Ok(api.send(Method::POST, &path, body, Duration::ZERO).await?)
     }
+}
+
+/// The fields of a request that are texts, without those that were not given.
+pub(super) fn texts_of<const N: usize>(texts: [(&str, Option<String>); N]) -> Map<String, Value> {
+    texts
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))))
+        .collect()
 }
 
 /// What a redrive or replay appended, or would.

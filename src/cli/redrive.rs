@@ -1,11 +1,11 @@
 //! `redrive`: dead deliveries once more, to whoever consumes their work items today.
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::Failure;
-use super::intervening::{Appended, ChangeOptions};
+use super::intervening::{Appended, ChangeOptions, texts_of};
 use super::progress::Progress;
 use super::selecting::{Moment, ends, period, shown_subject, subject_filter};
 use super::shown::count;
@@ -88,10 +88,7 @@ impl Redrive {
             ("since", since),
             ("until", until),
         ];
-        let mut body: Map<String, Value> = texts
-            .into_iter()
-            .filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))))
-            .collect();
+        let mut body = texts_of(texts);
         if !self.seqs.is_empty() {
             body.insert("seqs".to_owned(), json!(self.seqs));
         }

@@ -1,11 +1,11 @@
 //! `replay`: stored events once more, onto the queue of one instance.
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::Failure;
-use super::intervening::{Appended, ChangeOptions};
+use super::intervening::{Appended, ChangeOptions, texts_of};
 use super::selecting::{Moment, ends, period, shown_subject, subject_filter};
 use super::trouble::Trouble;
 use crate::domain::{Clock, InstanceName};
@@ -69,10 +69,7 @@ impl Replay {
             ("since", since),
             ("until", until),
         ];
-        let mut body: Map<String, Value> = texts
-            .into_iter()
-            .filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))))
-            .collect();
+        let mut body = texts_of(texts);
         if !self.events.is_empty() {
             body.insert("events".to_owned(), json!(self.events));
         }
