@@ -20,6 +20,8 @@
 
 mod corpus;
 mod fields;
+#[path = "../long_form.rs"]
+mod long_form;
 mod mutate;
 mod naming;
 mod runner;
@@ -28,17 +30,7 @@ mod runner;
 mod support;
 mod targets;
 
-/// A number that the environment gives, else a usual one.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a long form runs is said in the environment"
-)]
-fn number_of(variable: &str, usual: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap(),
-        Err(_) => usual,
-    }
-}
+use long_form::number_of;
 
 /// What this run is seeded with.
 fn seed() -> u64 {

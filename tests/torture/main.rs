@@ -24,6 +24,8 @@ mod freeze;
 mod gateway;
 mod kills;
 mod ledger;
+#[path = "../long_form.rs"]
+mod long_form;
 mod mail;
 #[path = "../it/cli/program.rs"]
 mod program;
@@ -36,17 +38,7 @@ mod world;
 
 use std::time::Duration;
 
-/// A number that the environment gives, else a usual one.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a long form runs is said in the environment"
-)]
-fn number_of(variable: &str, usual: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap(),
-        Err(_) => usual,
-    }
-}
+use long_form::number_of;
 
 /// What this run is seeded with; the same seed makes the same choices, though not at the same
 /// moments.
