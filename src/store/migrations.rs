@@ -8,7 +8,11 @@ use super::error::OpenError;
 const APPLICATION_ID: i64 = 0x4c4f_4f50;
 
 /// The rungs: applying number `n` takes a file from version `n` to `n + 1`.
-const RUNGS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
+const RUNGS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+];
 
 /// The version of a file that may be brought to the newest one, 0 for a new file; changes nothing.
 ///

@@ -134,6 +134,54 @@ fn no_statement_reads_a_table_from_end_to_end() {
     }
 }
 
+/// A list of more than two values, in a CHECK too, is a table that is built for each row.
+#[test]
+fn what_an_event_writes_builds_no_table_to_check_it() {
+    let store = TestStore::new();
+    for sql in [
+        "INSERT INTO events (state, state_at_ms, provider, transport, kind, delivery_id,
+             received_at_ms, dedup_keys, headers, payload_bytes, payload)
+         VALUES ('held', 1, '', '', '', '', 1, '', '', 0, x'')",
+        "UPDATE events SET state = 'routed' WHERE id = 1",
+        "INSERT INTO lanes (instance_id, lane_key, state, head_event_id, head_due_at_ms)
+         VALUES (1, '', 0, 1, 0)",
+        "UPDATE lanes SET state = 2 WHERE id = 1",
+        "INSERT INTO deliveries (instance_id, event_id, lane_id, routed_at_ms, why)
+         VALUES (1, 1, 1, 1, '')",
+        "UPDATE deliveries SET state = 1 WHERE seq = 1",
+        "INSERT INTO event_references (event_id, position, kind, provider, key)
+         VALUES (1, 1, 'room', '', '')",
+        "INSERT INTO seen_keys (key, event_id, seen_at_ms) VALUES ('', 1, 1)",
+    ] {
+        let mut statement = store
+            .connection()
+            .prepare(&format!("EXPLAIN {sql}"))
+            .unwrap();
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next().unwrap() {
+            let step: String = row.get(1).unwrap();
+            assert_ne!(step, "OpenEphemeral", "{sql}");
+        }
+    }
+}
+
+#[test]
+fn the_states_are_still_checked() {
+    let store = TestStore::new();
+    for sql in [
+        "INSERT INTO events (state, state_at_ms, provider, transport, kind, delivery_id,
+             received_at_ms, dedup_keys, headers, payload_bytes, payload)
+         VALUES ('lost', 1, '', '', '', '', 1, '', '', 0, x'')",
+        "INSERT INTO lanes (instance_id, lane_key, state, head_event_id, head_due_at_ms)
+         VALUES (1, '', 3, 1, 0)",
+        "INSERT INTO event_references (event_id, position, kind, provider, key)
+         VALUES (1, 1, 'rumour', '', '')",
+    ] {
+        let refused = store.connection().execute(sql, []).unwrap_err().to_string();
+        assert!(refused.contains("CHECK constraint failed"), "{refused}");
+    }
+}
+
 /// Part of a statement, and part of its plan.
 const HOT: &[(&str, &str)] = &[
     // Append: seen keys, references, consumers.
