@@ -19,12 +19,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use the_loop_gateway::domain::*;
-use the_loop_gateway::store::{Append, Settings, Writer, open_writer, pending};
+use the_loop_gateway::store::{Append, PutClaim, Settings, Writer, open_writer, pending};
 
 /// Events of each size, unless the environment says otherwise (fewer for a profiler).
 const EVENTS: u64 = 20_000;
 /// About what a batch holds when 64 connections send as fast as they can.
 const BATCH: usize = 32;
+const SUBJECTS: u64 = 100;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -45,6 +46,10 @@ fn main() {
 fn append(path: &std::path::Path, bytes: usize, events: u64) -> f64 {
     let connection = open_writer(path).expect("a store");
     let mut writer = Writer::new(connection, Settings::default(), Arc::new(SystemClock));
+    for number in 1..=SUBJECTS {
+        let claimed = writer.commit_one(claim(number)).0;
+        claimed.expect("a claim");
+    }
     let arrivals: Vec<Arrival> = (0..events).map(|id| arrival(id, bytes)).collect();
     let began = Instant::now();
     let mut arrivals = arrivals.into_iter();
@@ -68,9 +73,26 @@ fn append(path: &std::path::Path, bytes: usize, events: u64) -> f64 {
     }
 }
 
+fn work_item(number: u64) -> WorkItemRef {
+    WorkItemRef::github(None, "octo", "repo", number).expect("a reference")
+}
+
+/// One instance drives every subject.
+fn claim(number: u64) -> PutClaim {
+    PutClaim {
+        identity: Identity {
+            instance: InstanceName::parse("bench").expect("a name"),
+            peer: None,
+            run: None,
+        },
+        subject: work_item(number).subject(),
+        role: Role::Driver,
+    }
+}
+
 fn arrival(id: u64, bytes: usize) -> Arrival {
-    let number = id % 100 + 1;
-    let work_item = WorkItemRef::github(None, "octo", "repo", number).expect("a reference");
+    let number = id % SUBJECTS + 1;
+    let work_item = work_item(number);
     Arrival {
         provider: Provider::GitHub,
         source: Source::Webhook,

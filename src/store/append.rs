@@ -170,7 +170,7 @@ fn store_resolved(
         .cloned()
         .collect();
     let links = stored_event::link_keys(tx, &resolution.work_item, &also)?;
-    let subject_key = resolution.work_item.subject().key();
+    let subject_key = resolution.subject.key();
     let actor = routing::actor_key(arrival.actor.as_ref());
     let actor = actor
         .as_ref()
@@ -289,9 +289,9 @@ fn insert_event(
     let work_item = resolution
         .map(|found| found.work_item.to_string())
         .unwrap_or_default();
-    let subject = resolution.map(|found| found.work_item.subject());
-    let subject_key = subject.as_ref().map(Subject::key).unwrap_or_default();
-    let subject = subject.as_ref().map_or("", Subject::as_str);
+    let subject = resolution.map(|found| &found.subject);
+    let subject_key = subject.map(Subject::key).unwrap_or_default();
+    let subject = subject.map_or("", Subject::as_str);
     let actor = arrival.actor.as_ref();
     let actor_key = actor.map(|actor| actor.key()).unwrap_or_default();
     tx.execute(

@@ -316,7 +316,7 @@ fn resolve_waiting(tx: &mut Tx<'_>, id: EventId) -> Result<bool, StoreError> {
     let Some(resolution) = routing::resolve(tx, &references)? else {
         return Ok(false);
     };
-    let subject = resolution.work_item.subject();
+    let subject = &resolution.subject;
     tx.execute(
         "UPDATE events SET state = 'held', state_at_ms = ?2, work_item = ?3, subject = ?4,
              subject_key = ?5, resolved_by = ?6

@@ -20,6 +20,7 @@ mod lease;
 mod migrations;
 mod operator;
 mod page_limit;
+mod pending;
 mod poll_ledger;
 mod probe;
 mod queue;
@@ -27,6 +28,7 @@ mod read;
 mod registrations;
 mod retention;
 mod revival;
+mod route_memory;
 mod routing;
 mod selection;
 mod settings;
@@ -56,6 +58,7 @@ pub use operator::{
     Released, Replay,
 };
 pub use page_limit::PageLimit;
+pub use pending::{PendingWrite, pending};
 pub use poll_ledger::{
     AppendPresence, ClaimedPullRequest, ClaimedPullRequests, DuePresence, DuePresences, FindItems,
     ItemChange, ItemKind, ItemSeen, KnownItem, LoadPoll, PollList, PollLists, PresenceAppended,
@@ -77,7 +80,7 @@ pub use upkeep::{
     CheckpointMode, Checkpointed, checkpoint, give_back_pages, unused_pages, used_bytes,
 };
 pub use verify::{Problem, VerifyStep, check_file, verify, verify_with};
-pub use writer::{BatchReport, PendingWrite, Tx, Write, Writer, pending};
+pub use writer::{BatchReport, Tx, Write, Writer};
 
 #[cfg(test)]
 mod tests;

@@ -4,11 +4,12 @@
 use rusqlite::params;
 
 use super::error::StoreError;
+use super::route_memory::KnownLane;
 use super::stored_event;
 use super::writer::Tx;
 use crate::broken::Break;
 use crate::domain::{
-    EventActor, EventId, InstanceName, Provider, Reference, Seq, Timestamp, WorkItemRef,
+    EventActor, EventId, InstanceName, Provider, Reference, Seq, Subject, Timestamp, WorkItemRef,
 };
 
 /// The use of a binding, room or commit is written down at most this often.
@@ -19,6 +20,8 @@ const USE_NOTED_EVERY_MS: i64 = 24 * 3600 * 1000;
 pub(super) struct Resolution {
     /// The work item itself.
     pub work_item: WorkItemRef,
+    /// Its subject.
+    pub subject: Subject,
     /// Which kind of reference named it.
     pub by: &'static str,
     /// The key that it was published under; empty when the payload or the configuration names it.
@@ -33,6 +36,14 @@ pub(super) struct Consumer {
     pub instance_id: i64,
     pub name: InstanceName,
     pub why: String,
+}
+
+/// One instance that claims a subject.
+#[derive(Debug, Clone)]
+pub(super) struct Claimant {
+    instance_id: i64,
+    name: InstanceName,
+    role: String,
 }
 
 /// What routing needs to know of a stored event.
@@ -72,6 +83,7 @@ pub(super) fn resolve(
         if let Some(work_item) = found.next() {
             let (by, key) = word_and_key(reference);
             return Ok(Some(Resolution {
+                subject: work_item.subject(),
                 work_item,
                 by,
                 key,
@@ -185,10 +197,18 @@ pub(super) fn parse_stored(text: &str) -> Result<WorkItemRef, StoreError> {
 
 /// The work items that a binding links to this one: a pull request's tickets, one hop.
 pub(super) fn linked(tx: &Tx<'_>, work_item: &WorkItemRef) -> Result<Vec<WorkItemRef>, StoreError> {
-    match work_item.provider() {
-        Some(provider) => bound(tx, provider, &work_item.key()),
-        None => Ok(Vec::new()),
+    let Some(provider) = work_item.provider() else {
+        return Ok(Vec::new());
+    };
+    let key = work_item.key();
+    if tx.routes.is_unbound(&key) {
+        return Ok(Vec::new());
     }
+    let found = bound(tx, provider, &key)?;
+    if found.is_empty() {
+        tx.routes.keep_unbound(&key);
+    }
+    Ok(found)
 }
 
 /// The claimants of the subject, else the instance that registered the actor; plus the claimants
@@ -226,6 +246,22 @@ fn claimants(
     if subject_key.is_empty() {
         return Ok(Vec::new());
     }
+    let found = match tx.routes.claimants(subject_key) {
+        Some(known) => known,
+        None => read_claimants(tx, subject_key)?,
+    };
+    let consumer = |claimant: Claimant| Consumer {
+        instance_id: claimant.instance_id,
+        name: claimant.name,
+        why: match link {
+            Some(link) => format!("link:{link}:{}", claimant.role),
+            None => format!("claim:{}", claimant.role),
+        },
+    };
+    Ok(found.into_iter().map(consumer).collect())
+}
+
+fn read_claimants(tx: &Tx<'_>, subject_key: &str) -> Result<Vec<Claimant>, StoreError> {
     let rows = tx.all(
         "SELECT claims.instance_id, instances.name, min(claims.role)
          FROM claims JOIN instances ON instances.id = claims.instance_id
@@ -240,19 +276,18 @@ fn claimants(
         },
         "read claims",
     )?;
-    rows.into_iter()
+    let found = rows
+        .into_iter()
         .map(|(instance_id, name, role)| {
-            let why = match link {
-                Some(link) => format!("link:{link}:{role}"),
-                None => format!("claim:{role}"),
-            };
-            Ok(Consumer {
+            Ok(Claimant {
                 instance_id,
                 name: parse_name(&name)?,
-                why,
+                role,
             })
         })
-        .collect()
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    tx.routes.keep_claimants(subject_key, &found);
+    Ok(found)
 }
 
 fn registrant(
@@ -332,15 +367,13 @@ fn lane_for(
     lane_key: &str,
     event: EventId,
 ) -> Result<i64, StoreError> {
-    let lane = tx.first(
-        "SELECT id, head_event_id FROM lanes WHERE lane_key = ?1 AND instance_id = ?2",
-        params![lane_key, instance_id],
-        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
-        "look for a lane",
-    )?;
-    match lane {
-        Some((id, head)) if head <= event.0 => Ok(id),
-        Some((id, _)) => {
+    let lane = match tx.routes.lane(lane_key, instance_id) {
+        Some(known) => Some(known),
+        None => read_lane(tx, instance_id, lane_key)?,
+    };
+    let lane = match lane {
+        Some(lane) if lane.head_event_id <= event.0 => lane,
+        Some(KnownLane { id, .. }) => {
             tx.execute(
                 "UPDATE lanes SET head_event_id = ?2, head_due_at_ms = 0,
                      state = CASE WHEN state = 1 THEN 0 ELSE state END
@@ -348,7 +381,10 @@ fn lane_for(
                 params![id, event.0],
                 "put a delivery at the head of a lane",
             )?;
-            Ok(id)
+            KnownLane {
+                id,
+                head_event_id: event.0,
+            }
         }
         None => {
             tx.execute(
@@ -357,7 +393,30 @@ fn lane_for(
                 params![instance_id, lane_key, event.0],
                 "open a lane",
             )?;
-            Ok(tx.connection.last_insert_rowid())
+            KnownLane {
+                id: tx.connection.last_insert_rowid(),
+                head_event_id: event.0,
+            }
         }
-    }
+    };
+    tx.routes.keep_lane(lane_key, instance_id, lane);
+    Ok(lane.id)
+}
+
+fn read_lane(
+    tx: &Tx<'_>,
+    instance_id: i64,
+    lane_key: &str,
+) -> Result<Option<KnownLane>, StoreError> {
+    tx.first(
+        "SELECT id, head_event_id FROM lanes WHERE lane_key = ?1 AND instance_id = ?2",
+        params![lane_key, instance_id],
+        |row| {
+            Ok(KnownLane {
+                id: row.get(0)?,
+                head_event_id: row.get(1)?,
+            })
+        },
+        "look for a lane",
+    )
 }

@@ -10,7 +10,9 @@ use super::clock_repair;
 use super::effects::Effects;
 use super::error::{Doing, StoreError};
 use super::page_limit::PageLimit;
+use super::pending::{Applied, PendingWrite, pending};
 use super::read;
+use super::route_memory::RouteMemory;
 use super::settings::Settings;
 use crate::broken::Break;
 use crate::domain::{CallerToken, Clock, Timestamp};
@@ -68,6 +70,8 @@ pub struct Tx<'w> {
     pub effects: &'w mut Effects,
     /// Whether any late routing is unfinished, as far as this batch knows.
     pub(super) pending_known: &'w Cell<Option<bool>>,
+    /// What the last appends read of the tables that route them.
+    pub(super) routes: &'w RouteMemory,
 }
 
 impl Tx<'_> {
@@ -113,109 +117,6 @@ struct BatchState {
     pending_known: Cell<Option<bool>>,
 }
 
-/// A write with its caller, of whatever kind.
-pub trait PendingWrite: Send {
-    /// Applies it within the open savepoint and keeps the result for [`PendingWrite::settle`].
-    ///
-    /// # Errors
-    /// As [`Write::apply`]; the error itself is kept for the caller, this tells its kind.
-    fn apply(&mut self, tx: &mut Tx<'_>) -> Applied;
-
-    /// True when it can be applied again after a roll-back.
-    fn is_repeatable(&self) -> bool;
-
-    /// Tells the caller: its own result when `committed`, else why the batch failed.
-    fn settle(self: Box<Self>, committed: Result<(), &str>);
-
-    /// As [`Write::payload_bytes`].
-    fn payload_bytes(&self) -> usize;
-}
-
-/// How the application of a write ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
-    /// Made: release its savepoint.
-    Made,
-    /// Not begun, as its caller is gone: there is nothing to roll back.
-    Skipped,
-    /// Not made: roll its savepoint back.
-    Undone,
-}
-
-/// Pairs a write with the one who is told its result.
-pub fn pending<W, F>(write: W, answer: F) -> Box<dyn PendingWrite>
-where
-    W: Write,
-    F: FnOnce(Result<W::Reply, StoreError>) + Send + 'static,
-{
-    let (bytes, caller) = (write.payload_bytes(), write.caller());
-    Box::new(Pending {
-        write: Some(write),
-        result: None,
-        answer,
-        bytes,
-        caller,
-    })
-}
-
-struct Pending<W: Write, F> {
-    write: Option<W>,
-    result: Option<Result<W::Reply, StoreError>>,
-    answer: F,
-    bytes: usize,
-    caller: CallerToken,
-}
-
-impl<W, F> PendingWrite for Pending<W, F>
-where
-    W: Write,
-    F: FnOnce(Result<W::Reply, StoreError>) + Send + 'static,
-{
-    fn apply(&mut self, tx: &mut Tx<'_>) -> Applied {
-        if self.caller.is_gone() {
-            self.result = Some(Err(StoreError::CallerGone));
-            return Applied::Skipped;
-        }
-        let repeatably = self
-            .write
-            .as_ref()
-            .and_then(|write| write.apply_repeatably(tx));
-        let result = match repeatably {
-            Some(result) => result,
-            None => match self.write.take() {
-                Some(write) => write.apply(tx),
-                None => Err(StoreError::Aborted("applied twice".to_owned())),
-            },
-        };
-        let applied = if result.is_ok() {
-            Applied::Made
-        } else {
-            Applied::Undone
-        };
-        self.result = Some(result);
-        applied
-    }
-
-    fn is_repeatable(&self) -> bool {
-        self.write.as_ref().is_some_and(Write::is_repeatable)
-    }
-
-    fn settle(self: Box<Self>, committed: Result<(), &str>) {
-        let answer = match (committed, self.result) {
-            // A refusal stands whatever becomes of the batch: it changed nothing.
-            (_, Some(Err(error))) => Err(error),
-            (Ok(()), Some(Ok(reply))) => Ok(reply),
-            (Err(why), _) => Err(StoreError::Aborted(why.to_owned())),
-            (Ok(()), None) => Err(StoreError::Aborted("not applied".to_owned())),
-        };
-        (self.answer)(answer);
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
 /// What became of a batch.
 #[derive(Debug)]
 pub struct BatchReport {
@@ -236,6 +137,7 @@ pub struct Writer {
     last_now: Timestamp,
     page_limit: PageLimit,
     pages_max: Option<u32>,
+    routes: RouteMemory,
 }
 
 impl fmt::Debug for Writer {
@@ -259,6 +161,7 @@ impl Writer {
             last_now,
             page_limit: PageLimit::default(),
             pages_max: None,
+            routes: RouteMemory::default(),
         }
     }
 
@@ -281,7 +184,9 @@ impl Writer {
 
     /// The writing connection, for what is no write of a batch: checkpoints, pragmas, tests.
     #[must_use]
-    pub const fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &Connection {
+        // Whoever holds it can change what routes an event.
+        self.routes.forget();
         &self.connection
     }
 
@@ -329,25 +234,30 @@ impl Writer {
         let mut total = Effects::default();
         let now = self.clock.now();
         self.pages_max = self.page_limit.apply(&self.connection, self.pages_max)?;
-        self.run("BEGIN IMMEDIATE", "begin")?;
-        if now < self.last_now {
-            clock_repair::run(&self.connection, now, &self.settings)?;
-        }
+        self.begin(now)?;
         let batch_of = BatchState {
             now,
             pending_known: Cell::new(None),
         };
-        if let [alone] = batch.as_mut_slice() {
-            // Undone as a whole, if at all.
-            if self.apply(&mut **alone, &batch_of, &mut total)? == Applied::Undone {
-                self.run("ROLLBACK", "undo a write")?;
-                // A repair of the clock is undone with it: the next batch looks again.
-                return Ok(Effects::default());
+        match batch.as_mut_slice() {
+            [alone] => {
+                // Undone as a whole, if at all.
+                if self.apply(&mut **alone, &batch_of, &mut total)? == Applied::Undone {
+                    self.run("ROLLBACK", "undo a write")?;
+                    self.routes.forget();
+                    // A repair of the clock is undone with it: the next batch looks again.
+                    return Ok(Effects::default());
+                }
             }
-        } else {
-            for group in batch.chunk_by_mut(|one, next| one.is_repeatable() && next.is_repeatable())
-            {
-                self.apply_group(group, &batch_of, &mut total)?;
+            alike if alike.iter().all(|write| write.is_repeatable()) => {
+                self.apply_alike(alike, &batch_of, &mut total)?;
+            }
+            mixed => {
+                for group in
+                    mixed.chunk_by_mut(|one, next| one.is_repeatable() && next.is_repeatable())
+                {
+                    self.apply_group(group, &batch_of, &mut total)?;
+                }
             }
         }
         self.write_counters(&total)?;
@@ -357,6 +267,33 @@ impl Writer {
         self.run("COMMIT", "commit")?;
         self.last_now = now;
         Ok(total)
+    }
+
+    fn begin(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.run("BEGIN IMMEDIATE", "begin")?;
+        if now < self.last_now {
+            self.routes.forget();
+            clock_repair::run(&self.connection, now, &self.settings)?;
+        }
+        Ok(())
+    }
+
+    /// Applies a batch that can be applied again without any savepoint, which would keep a copy of
+    /// every page it changes; when a write of it fails, begins anew with a savepoint each.
+    fn apply_alike(
+        &self,
+        batch: &mut [Box<dyn PendingWrite>],
+        state: &BatchState,
+        total: &mut Effects,
+    ) -> Result<(), StoreError> {
+        if self.are_made(batch, state, total)? {
+            return Ok(());
+        }
+        *total = Effects::default();
+        self.run("ROLLBACK", "undo writes")?;
+        self.forget(state);
+        self.begin(state.now)?;
+        self.apply_each(batch, state, total)
     }
 
     /// Applies neighbours in one savepoint; when one of them fails, each in one of its own.
@@ -369,29 +306,50 @@ impl Writer {
         if group.len() > 1 {
             let mut effects = Effects::default();
             self.run("SAVEPOINT several", "begin writes")?;
-            let mut is_made = true;
-            for write in &mut *group {
-                is_made = self.apply(&mut **write, state, &mut effects)? != Applied::Undone;
-                if !is_made {
-                    self.run("ROLLBACK TO several", "undo writes")?;
-                    state.pending_known.set(None);
-                    break;
-                }
+            let are_made = self.are_made(group, state, &mut effects)?;
+            if !are_made {
+                self.run("ROLLBACK TO several", "undo writes")?;
+                self.forget(state);
             }
             self.run("RELEASE several", "end writes")?;
-            if is_made {
+            if are_made {
                 total.absorb(effects);
                 return Ok(());
             }
         }
-        for write in group {
+        self.apply_each(group, state, total)
+    }
+
+    /// Applies writes one after the other; false, with the rest of them not begun, when one fails.
+    fn are_made(
+        &self,
+        writes: &mut [Box<dyn PendingWrite>],
+        state: &BatchState,
+        effects: &mut Effects,
+    ) -> Result<bool, StoreError> {
+        for write in writes {
+            if self.apply(&mut **write, state, effects)? == Applied::Undone {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Applies each write in a savepoint of its own.
+    fn apply_each(
+        &self,
+        writes: &mut [Box<dyn PendingWrite>],
+        state: &BatchState,
+        total: &mut Effects,
+    ) -> Result<(), StoreError> {
+        for write in writes {
             let mut effects = Effects::default();
             self.run("SAVEPOINT one", "begin a write")?;
             match self.apply(&mut **write, state, &mut effects)? {
                 Applied::Made | Applied::Skipped => total.absorb(effects),
                 Applied::Undone => {
                     self.run("ROLLBACK TO one", "undo a write")?;
-                    state.pending_known.set(None);
+                    self.forget(state);
                 }
             }
             self.run("RELEASE one", "end a write")?;
@@ -405,6 +363,7 @@ impl Writer {
         state: &BatchState,
         effects: &mut Effects,
     ) -> Result<Applied, StoreError> {
+        self.routes.use_for(write.is_repeatable());
         let applied = write.apply(&mut Tx {
             connection: &self.connection,
             now: state.now,
@@ -412,11 +371,18 @@ impl Writer {
             settings: &self.settings,
             effects,
             pending_known: &state.pending_known,
+            routes: &self.routes,
         });
         if self.connection.is_autocommit() {
             return Err(StoreError::Aborted("the database rolled back".to_owned()));
         }
         Ok(applied)
+    }
+
+    /// Forgets what a write that was undone may have learned.
+    fn forget(&self, state: &BatchState) {
+        state.pending_known.set(None);
+        self.routes.forget();
     }
 
     fn write_counters(&self, effects: &Effects) -> Result<(), StoreError> {
@@ -455,6 +421,7 @@ impl Writer {
 
     /// Leaves the connection outside any transaction after a failure.
     fn abandon(&self) {
+        self.routes.forget();
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
