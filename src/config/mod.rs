@@ -23,7 +23,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use env_file::{EnvFile, EnvFileWarning};
+pub use env_file::{EnvFile, EnvFileLine, EnvFileWarning};
 pub use fingerprint::{ConfigFingerprint, FileChange};
 pub use load::{LoadedConfig, SCHEMA, Search, load};
 pub use problem::{ConfigError, PathProblem, ReadFault};
