@@ -14,7 +14,7 @@ use super::document::{Document, Unread};
 use super::fingerprint::{ConfigFingerprint, FileState, read_bounded};
 use super::problem::{ConfigError, KeyPath, Problems, Step};
 use super::raw::RawConfig;
-use super::{ConfigWarning, Environment, GatewayConfig, env_file, warning};
+use super::{ConfigWarning, Environment, GatewayConfig, env_file, tidied, warning};
 
 /// The JSON Schema of the file.
 pub const SCHEMA: &str = include_str!("../../schemas/gateway-config.schema.json");
@@ -80,7 +80,7 @@ impl Search {
             let named = below_home
                 .map(|(rest, home)| home.join(rest))
                 .unwrap_or(named);
-            return Ok(self.directory.join(named));
+            return Ok(tidied(&self.directory.join(named)));
         }
         let mut looked = vec![self.directory.join(FILE_NAME)];
         looked.extend(home.map(|home| home.join(FILE_NAME)));

@@ -15,6 +15,7 @@ mod reload;
 mod restart;
 mod secrets;
 mod template;
+mod tidy;
 mod transports;
 mod warning;
 
@@ -31,6 +32,7 @@ pub use reload::Reload;
 pub use restart::RestartRequired;
 pub use secrets::{EnvName, Environment, Secret};
 pub use template::{InitChoices, new_secret, render_config, render_env, write_new};
+pub use tidy::tidied;
 pub use transports::{
     CiPoll, GitHubConfig, GitHubPoll, GitHubSource, JiraConfig, JiraDeployment, JiraPoll, Monitor,
     SlackConfig, SlackHttp, SlackSocket, WebhookConfig,
