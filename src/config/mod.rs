@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use env_file::{EnvFile, EnvFileLine, EnvFileWarning};
 pub use fingerprint::{ConfigFingerprint, FileChange};
-pub use load::{LoadedConfig, SCHEMA, Search, load};
+pub use load::{LoadedConfig, SCHEMA, Search, load, salvage};
 pub use problem::{ConfigError, PathProblem, ReadFault};
 pub use reload::Reload;
 pub use restart::RestartRequired;
