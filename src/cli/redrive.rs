@@ -53,7 +53,7 @@ impl Redrive {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
         let body = self.body(context)?;
         let done = Context::wait_for(self.redrive(&body, context))?;
-        done.write("redriven", self.options.format, context)
+        done.write("redriven", "delivery", self.options.format, context)
     }
 
     /// A call replaces at most 500; the same call goes on.

@@ -53,7 +53,7 @@ impl Replay {
         })?;
         let done: Appended = serde_json::from_value(answer).map_err(Failure::Rows)?;
         let past = format!("replayed onto {}", self.to);
-        done.write(&past, self.options.format, context)
+        done.write(&past, "event", self.options.format, context)
     }
 
     fn body(&self, context: &Context) -> Result<Value, Failure> {

@@ -28,6 +28,14 @@ pub(super) enum Trouble {
         "delivery {0} is not dead, or something replaced it already; `dead list` shows those that are"
     )]
     NotDead(i64),
+    /// There is nothing of the numbers that were given.
+    #[error("no such {what}: {}", .numbers.join(", "))]
+    NoSuch {
+        /// What the numbers would be of.
+        what: &'static str,
+        /// The numbers.
+        numbers: Vec<String>,
+    },
     /// Nothing says which ones are meant.
     #[error("say which ones are meant: {0}")]
     NothingSelected(&'static str),

@@ -26,6 +26,8 @@ struct AppendedBody {
     dry_run: bool,
     appended: usize,
     skipped: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<i64>,
     deliveries: Vec<AppendedDelivery>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more: bool,
@@ -48,6 +50,7 @@ impl AppendedBody {
             appended: done.deliveries.len(),
             // What waits for a consumer now was not sent.
             skipped: done.skipped.saturating_add(done.held),
+            unknown: done.unknown.clone(),
             deliveries: done.deliveries.iter().map(shown).collect(),
             more,
         }
@@ -83,6 +86,7 @@ pub(super) async fn redrive(
         let piece = submit(&state, piece).await?;
         done.skipped = done.skipped.saturating_add(piece.skipped);
         done.held = done.held.saturating_add(piece.held);
+        done.unknown.extend(piece.unknown);
         done.deliveries = piece.deliveries;
         done.next = piece.next;
         match done.next {

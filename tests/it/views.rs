@@ -238,6 +238,18 @@ fn a_dead_delivery_is_sent_again_once() {
         (&again["appended"], &again["skipped"]),
         (&json!(0), &json!(1))
     );
+    for (verb, body) in [
+        ("redrive", json!({"seqs": [98, 1]})),
+        ("replay", json!({"instance": "laptop", "events": [98, 1]})),
+    ] {
+        let told = gateway.api("POST", &format!("/operator/{verb}"), &body);
+        let told = told.assert(200);
+        assert_eq!(
+            (&told["skipped"], &told["unknown"]),
+            (&json!(1), &json!([98])),
+            "{verb}"
+        );
+    }
     let answer = gateway.fetch("laptop", &json!({}));
     assert_eq!(answer["deliveries"][0]["redriveOf"], 1);
     gateway.wait_for_records("gateway.operator", 1);

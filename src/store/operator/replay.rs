@@ -1,6 +1,6 @@
 //! Stored events, put on the queue of one instance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Row, params};
 
@@ -49,7 +49,7 @@ impl Write for Replay {
         if self.selection.events.is_empty() {
             done.next = super::next_position(&found, |(_, position)| *position);
         } else {
-            done.skip(self.selection.events.len().saturating_sub(found.len()));
+            done.miss(self.selection.missed(tx, &found)?);
         }
         let instance_id = if self.dry_run {
             instances::find(tx, &self.instance)?.unwrap_or(0)
@@ -115,6 +115,27 @@ impl EventSelection {
             read_found,
             "look for a stored event",
         )
+    }
+
+    /// Those that were given by their number and are not among these, and whether they are there.
+    fn missed(
+        &self,
+        tx: &Tx<'_>,
+        found: &[(EventId, Position)],
+    ) -> Result<Vec<(i64, bool)>, StoreError> {
+        let found: BTreeSet<EventId> = found.iter().map(|(id, _)| *id).collect();
+        let missed = self.events.iter().filter(|id| !found.contains(id));
+        missed
+            .map(|id| {
+                let row = tx.first(
+                    "SELECT 1 FROM events WHERE id = ?1",
+                    params![id.0],
+                    |_| Ok(()),
+                    "look whether an event is there",
+                )?;
+                Ok((id.0, row.is_some()))
+            })
+            .collect()
     }
 
     fn find_of_subject(

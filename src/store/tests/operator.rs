@@ -131,6 +131,25 @@ fn a_row_is_replaced_once() {
 }
 
 #[test]
+fn a_number_of_nothing_is_told_apart_from_what_cannot_be_done() {
+    let mut store = with_dead(1);
+    store.claim("a", "github:octo/repo#2");
+    store.append(about("github:octo/repo#2", "waits"));
+    let seqs = |numbers: [i64; 4]| DeadSelection {
+        seqs: numbers.map(Seq).to_vec(),
+        ..DeadSelection::default()
+    };
+    let done = store.write(redrive(seqs([99, 1, 2, 99])));
+    assert_eq!((counted(&done), done.unknown), ((1, 0, 1), vec![99]));
+    let events = EventSelection {
+        events: [98, 1, 2, 97].map(EventId).to_vec(),
+        ..EventSelection::default()
+    };
+    let done = store.write(replay(events, "a"));
+    assert_eq!((counted(&done), done.unknown), ((0, 0, 2), vec![97, 98]));
+}
+
+#[test]
 fn an_outcome_for_the_old_row_settles_the_new_one() {
     let mut store = with_dead(1);
     store.write(redrive(the_delivery(1)));

@@ -69,6 +69,17 @@ fn a_redrive_is_tried_first_and_then_sends_each_once() {
         again.starts_with("0 deliveries redriven; 1 skipped: "),
         "{again}"
     );
+    let unknown = scene.ask(&["redrive", "1", "99", "98"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.out.contains("; 1 skipped: "), "{}", unknown.out);
+    assert!(
+        unknown.err.contains("no such delivery: 98, 99"),
+        "{}",
+        unknown.err
+    );
+    let unknown = scene.ask(&["replay", "--to", "laptop", "99"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.err.contains("no such event: 99"), "{}", unknown.err);
     let none = scene.told(&["redrive", "--until", "1h"]);
     assert_eq!(none, "0 deliveries redriven\n");
     let rest = scene.told(&["redrive", "--since", "1h", "--instance", "laptop"]);
