@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::api::{ApiError, FieldError};
 use super::context::Context;
 use super::failure::Failure;
 use super::intervening::{Appended, ChangeOptions, texts_of};
@@ -19,7 +20,8 @@ Examples:
 
 Each event becomes a new delivery on that queue, whoever works on the work item and whatever became
 of the event before, in the order of the events. At most 500 at a time: narrow a longer selection
-by time. What waits on that queue already, and what has no payload any more, is skipped.";
+by time. What waits on that queue already, and what has no payload any more, is skipped. The
+instance must be known: it fetched or registered once, or `instances` of the config lists it.";
 
 /// Send stored events to one instance
 #[derive(Debug, Args)]
@@ -50,7 +52,8 @@ impl Replay {
         let answer = Context::wait_for(async {
             let api = self.options.gateway(context)?;
             self.options.ask(&api, "replay", &body).await
-        })?;
+        })
+        .map_err(in_options)?;
         let done: Appended = serde_json::from_value(answer).map_err(Failure::Rows)?;
         let past = format!("replayed onto {}", self.to);
         done.write(&past, "event", self.options.format, context)
@@ -75,4 +78,19 @@ impl Replay {
         }
         Ok(Value::Object(body))
     }
+}
+
+/// What the gateway says of a field that stands for an option is said of the option.
+fn in_options(failure: Failure) -> Failure {
+    if let Failure::Api(ApiError::Refused { fields, .. }) = &failure
+        && let [FieldError { field, message }] = fields.as_slice()
+        && field == "instance"
+    {
+        return Trouble::Option {
+            option: "--to",
+            must: message.clone(),
+        }
+        .into();
+    }
+    failure
 }

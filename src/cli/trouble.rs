@@ -36,6 +36,14 @@ pub(super) enum Trouble {
         /// The numbers.
         numbers: Vec<String>,
     },
+    /// The gateway does not take what an option says.
+    #[error("{option} {must}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What it must be.
+        must: String,
+    },
     /// Nothing says which ones are meant.
     #[error("say which ones are meant: {0}")]
     NothingSelected(&'static str),

@@ -259,6 +259,18 @@ fn a_dead_delivery_is_sent_again_once() {
 fn stored_events_are_sent_to_whom_an_operator_names() {
     let gateway = furnished();
     let replay = json!({"instance": "desktop", "events": [3, 1]});
+    for path in ["/operator/replay", "/operator/replay?dryRun=true"] {
+        let refused = gateway.api("POST", path, &replay);
+        refused.assert_error(422, "invalid-field");
+        assert_eq!(
+            refused.json()["fields"],
+            json!([{
+                "field": "instance",
+                "message": "must be known, and desktop is not: known are laptop",
+            }])
+        );
+    }
+    gateway.fetch("desktop", &json!({}));
     let dry = gateway
         .api("POST", "/operator/replay?dryRun=true", &replay)
         .assert(200);
@@ -343,6 +355,7 @@ fn a_replay_of_too_much_is_refused_whole() {
             reply.join().unwrap().assert(202);
         }
     }
+    gateway.fetch("laptop", &json!({}));
     let all = json!({"instance": "laptop", "subject": "loop-github-octo-repo-15"});
     let reply = gateway.api("POST", "/operator/replay", &all);
     reply.assert_error(422, "invalid-field");

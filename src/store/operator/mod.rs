@@ -11,7 +11,7 @@ mod replay;
 
 pub use redrive::{DeadSelection, Redrive};
 pub use release::{OperatorRelease, Released};
-pub use replay::{EventSelection, Replay};
+pub use replay::{EventSelection, NoSuchInstance, Replay};
 
 use std::collections::BTreeMap;
 use std::fmt;

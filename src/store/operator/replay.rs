@@ -34,16 +34,29 @@ pub struct Replay {
     pub selection: EventSelection,
     /// Whose queue.
     pub instance: InstanceName,
+    /// True when the configuration lists the name: then its queue may be made.
+    pub is_listed: bool,
     /// Where the last piece ended.
     pub after: Position,
     /// Counts what would be done, and does nothing.
     pub dry_run: bool,
 }
 
-impl Write for Replay {
-    type Reply = Redriven;
+/// Nobody is known by the name that a replay goes to, and a queue is not made for a typing error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoSuchInstance {
+    /// The names that are known, in their order.
+    pub known: Vec<String>,
+}
 
-    fn apply(self, tx: &mut Tx<'_>) -> Result<Redriven, StoreError> {
+impl Write for Replay {
+    type Reply = Result<Redriven, NoSuchInstance>;
+
+    fn apply(self, tx: &mut Tx<'_>) -> Result<Self::Reply, StoreError> {
+        if !self.is_listed && !instances::is_known(tx, &self.instance)? {
+            let known = instances::known(tx)?;
+            return Ok(Err(NoSuchInstance { known }));
+        }
         let found = self.selection.find(tx, self.after)?;
         let mut done = Redriven::default();
         if self.selection.events.is_empty() {
@@ -71,7 +84,7 @@ impl Write for Replay {
             let target = format!("{} onto {}", self.selection.in_words(), self.instance);
             super::record(tx, "replay", target, done.changed());
         }
-        Ok(done)
+        Ok(Ok(done))
     }
 }
 

@@ -137,6 +137,16 @@ fn a_subject_or_a_time_is_replayed_onto_one_queue() {
         "--subject",
         "github:octo/repo#15",
     ];
+    let unknown = scene.ask(&subject);
+    assert_eq!(unknown.code, Some(1));
+    let why = "--to must be known, and laptop is not: none is yet";
+    assert!(unknown.err.contains(why), "{}", unknown.err);
+    for known in ["laptop", "desktop"] {
+        scene.fetch(known, &json!({"cursor": 0, "max": 0}));
+    }
+    let unknown = scene.ask(&["replay", "--to", "latop", "1"]);
+    let why = "--to must be known, and latop is not: known are laptop, desktop";
+    assert!(unknown.err.contains(why), "{}", unknown.err);
     let dry = scene.json(&[&subject[..], &["--dry-run"]].concat());
     assert_eq!(
         (&dry["appended"], &dry["dryRun"]),
