@@ -36,6 +36,17 @@ pub(super) enum Trouble {
         /// The numbers.
         numbers: Vec<String>,
     },
+    /// There is no such instance.
+    #[error("no instance is called {0}; `instances` lists them")]
+    NoInstance(String),
+    /// An instance has no claim on a subject.
+    #[error("{instance} has no claim on {subject}; `subjects` lists who has")]
+    NoClaim {
+        /// The instance.
+        instance: String,
+        /// The subject.
+        subject: String,
+    },
     /// The gateway does not take what an option says.
     #[error("{option} {must}")]
     Option {

@@ -253,6 +253,7 @@ fn moment(text: &str) -> Result<Timestamp, ParseError> {
 #[serde(rename_all = "camelCase")]
 struct ReleaseBody {
     dry_run: bool,
+    known: bool,
     lease: bool,
     claims: u64,
     actors: u64,
@@ -283,6 +284,7 @@ pub(super) async fn release(
     let released = submit(&state, fields.finish(release)?).await?;
     Ok(HttpResponse::Ok().json(ReleaseBody {
         dry_run,
+        known: released.known,
         lease: released.lease,
         claims: released.claims,
         actors: released.actors,

@@ -295,7 +295,13 @@ fn what_an_instance_holds_is_taken_from_it() {
     let released = gateway.api("POST", "/operator/release", &body).assert(200);
     assert_eq!(
         released,
-        json!({"dryRun": false, "lease": true, "claims": 1, "actors": 0})
+        json!({"dryRun": false, "known": true, "lease": true, "claims": 1, "actors": 0})
+    );
+    let nobody = json!({"instance": "nobody", "what": ["claims"]});
+    let released = gateway.api("POST", "/operator/release", &nobody);
+    assert_eq!(
+        released.assert(200),
+        json!({"dryRun": false, "known": false, "lease": false, "claims": 0, "actors": 0})
     );
     let other = gateway
         .fetch_call("laptop", &json!({"peer": "another"}))

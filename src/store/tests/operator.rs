@@ -478,6 +478,7 @@ fn what_a_gone_instance_holds_is_taken_from_it() {
     };
     let (lease, claims, actors) = (true, 3, 1);
     let all = Released {
+        known: true,
         lease,
         claims,
         actors,

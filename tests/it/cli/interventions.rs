@@ -200,8 +200,22 @@ fn what_an_instance_that_is_gone_holds_is_released() {
     let rest = scene.json(&["release", "laptop", "--claims", "--actors", "--lease"]);
     assert_eq!(
         rest,
-        json!({"dryRun": false, "lease": true, "claims": 1, "actors": 0})
+        json!({"dryRun": false, "known": true, "lease": true, "claims": 1, "actors": 0})
     );
+    let again = scene.told(&["release", "laptop", "--claims"]);
+    assert_eq!(again, "taken from laptop: 0 claims\n", "all of none");
+    for (arguments, why) in [
+        (&["laptpo", "--claims"][..], "no instance is called laptpo"),
+        (&["laptpo", "--lease", "--dry-run"], "no instance is called laptpo"),
+        (
+            &["laptop", "--claim", "github:octo/repo#15"],
+            "laptop has no claim on loop-github-octo-repo-15",
+        ),
+    ] {
+        let refused = scene.ask(&[&["release"], arguments].concat());
+        assert_eq!(refused.code, Some(1), "{arguments:?}");
+        assert!(refused.err.contains(why), "{}", refused.err);
+    }
     let nothing = scene.ask(&["release", "laptop"]);
     assert_eq!(nothing.code, Some(1));
     assert!(nothing.err.contains("--lease"), "{}", nothing.err);
