@@ -59,7 +59,9 @@ impl ChangeOptions {
 }
 
 /// The fields of a request that are texts, without those that were not given.
-pub(super) fn texts_of<const N: usize>(texts: [(&str, Option<String>); N]) -> Map<String, Value> {
+pub(super) fn texts_of<'n>(
+    texts: impl IntoIterator<Item = (&'n str, Option<String>)>,
+) -> Map<String, Value> {
     texts
         .into_iter()
         .filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))))
