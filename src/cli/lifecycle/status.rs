@@ -18,6 +18,7 @@ use crate::cli::check::SecretState;
 use crate::cli::context::{Context, reached_at};
 use crate::cli::failure::Failure;
 use crate::cli::file::{self, Rows};
+use crate::cli::instances;
 use crate::cli::list::Format;
 use crate::cli::shown::Times;
 use crate::config::GatewayConfig;
@@ -158,21 +159,6 @@ struct Part {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct InstanceRow {
-    instance: String,
-    lease: Lease,
-    backlog: u64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Lease {
-    live: bool,
-    expires_in: f64,
-}
-
-#[derive(Debug, Deserialize)]
 struct SubjectRow {
     subject: String,
     unattended: bool,
@@ -297,7 +283,7 @@ impl Shown {
     fn take_rows(&mut self, instances: Vec<Value>, subjects: Vec<Value>) {
         let rows = instances.into_iter().map(serde_json::from_value);
         let live =
-            rows.filter_map(|row: Result<InstanceRow, _>| row.ok().filter(|row| row.lease.live));
+            rows.filter_map(|row: Result<instances::Row, _>| row.ok().filter(|row| row.lease.live));
         self.instances = live
             .map(|row| Live {
                 instance: row.instance,
