@@ -322,7 +322,10 @@ mod tests {
         fn keys(schema: &serde_json::Value, found: &mut Vec<String>) {
             let properties = schema["properties"].as_object();
             found.extend(properties.into_iter().flat_map(|keys| keys.keys().cloned()));
-            let members = schema.as_object().into_iter().flat_map(|node| node.values());
+            let members = schema
+                .as_object()
+                .into_iter()
+                .flat_map(|node| node.values());
             let items = schema.as_array().into_iter().flatten();
             members.chain(items).for_each(|child| keys(child, found));
         }

@@ -34,7 +34,9 @@ fn is_root(path: &Path) -> bool {
 
 fn is_left_by_its_parent(path: &Path) -> bool {
     let ends_in_a_name = matches!(path.components().next_back(), Some(Component::Normal(_)));
-    let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let is_link = path
+        .symlink_metadata()
+        .is_ok_and(|found| found.is_symlink());
     ends_in_a_name && !is_link
 }
 

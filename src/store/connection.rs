@@ -220,7 +220,10 @@ mod tests {
         let error = open_readers_within(&path, Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, OpenError::Readers { .. }), "{error}");
         let told = error.to_string();
-        assert!(told.contains("missing.db was made within 0.02 s: "), "{told}");
+        assert!(
+            told.contains("missing.db was made within 0.02 s: "),
+            "{told}"
+        );
         assert!(!told.contains("damaged"), "{told}");
     }
 }

@@ -189,7 +189,11 @@ fn the_story_of_a_slack_reply_is_the_one_that_the_documentation_shows() {
     let home = Home::new();
     let told = home.run(&["try", "--slack", "--once"]);
     assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
-    assert_reads_as(&told.out, include_str!("../../docs/slack.md"), "try --slack --once");
+    assert_reads_as(
+        &told.out,
+        include_str!("../../docs/slack.md"),
+        "try --slack --once",
+    );
     let left: Vec<_> = std::fs::read_dir(home.path("")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }

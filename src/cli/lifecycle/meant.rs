@@ -104,7 +104,9 @@ impl Meant {
     /// Its secrets, and which are set.
     pub(super) fn secrets(&self) -> Vec<SecretState> {
         let environment = self.environment.as_ref();
-        environment.map_or_else(Vec::new, |environment| secrets_of(&self.config, environment))
+        environment.map_or_else(Vec::new, |environment| {
+            secrets_of(&self.config, environment)
+        })
     }
 
     /// What is wrong with it before anybody looks at the process.

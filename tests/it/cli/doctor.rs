@@ -266,13 +266,20 @@ fn a_state_root_that_cannot_be_made_is_wrong() {
     let home = Home::new();
     home.write("in-the-way", "");
     for root in ["in-the-way", "in-the-way/state"] {
-        home.write(CONFIG, &format!("state: {{root: ../{root}}}\nlisten: {{port: 0}}\n"));
+        home.write(
+            CONFIG,
+            &format!("state: {{root: ../{root}}}\nlisten: {{port: 0}}\n"),
+        );
         let ended = home.run(&["doctor"]);
         assert_eq!(ended.code, Some(1), "{}", ended.err);
         let path = home.path(root).display().to_string();
         let line = format!("[!]  state root      {path} cannot hold a store: ");
         assert_lines(&ended, &[&line]);
-        assert!(ended.out.contains("in-the-way is no directory"), "{}", ended.out);
+        assert!(
+            ended.out.contains("in-the-way is no directory"),
+            "{}",
+            ended.out
+        );
     }
 }
 

@@ -206,7 +206,10 @@ fn what_an_instance_that_is_gone_holds_is_released() {
     assert_eq!(again, "taken from laptop: 0 claims\n", "all of none");
     for (arguments, why) in [
         (&["laptpo", "--claims"][..], "no instance is called laptpo"),
-        (&["laptpo", "--lease", "--dry-run"], "no instance is called laptpo"),
+        (
+            &["laptpo", "--lease", "--dry-run"],
+            "no instance is called laptpo",
+        ),
         (
             &["laptop", "--claim", "github:octo/repo#15"],
             "laptop has no claim on loop-github-octo-repo-15",

@@ -321,7 +321,10 @@ fn what_runs_is_stopped_and_looked_at_although_its_config_was_broken_meanwhile()
     machine.json("start", 0);
     machine.configure("listen: {port: high}\nunheard: 1");
     let status = machine.json("status", 1);
-    assert_eq!((&status["ok"], &status["running"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&status["ok"], &status["running"]),
+        (&json!(false), &json!(true))
+    );
     let problem = status["problems"][0].as_str().unwrap();
     assert!(problem.starts_with("its config cannot be used"), "{status}");
     let stopped = machine.run(&["stop"], 0);

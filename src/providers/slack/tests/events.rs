@@ -195,7 +195,10 @@ fn oddities_of_json_are_stored_as_sent() {
 fn a_name_that_is_longer_than_any_is_none() {
     let bounded = |text: &str| {
         let longest = "n".repeat(200);
-        (text.replace('*', &longest), text.replace('*', &format!("{longest}n")))
+        (
+            text.replace('*', &longest),
+            text.replace('*', &format!("{longest}n")),
+        )
     };
     let read = |text: String| {
         let verdict = sent(&serde_json::from_str(&text).unwrap());
@@ -211,20 +214,44 @@ fn a_name_that_is_longer_than_any_is_none() {
         keys.max().unwrap_or_default()
     };
     for (text, names_a_channel) in [
-        (r#"{"team_id":"*","event":{"type":"message","channel":"C","user":"U","ts":"1.1"}}"#, true),
-        (r#"{"event":{"type":"message","channel":"*","user":"U","ts":"1.1"}}"#, false),
-        (r#"{"event":{"type":"message","channel":{"id":"*"},"user":"U","ts":"1.1"}}"#, false),
-        (r#"{"event":{"type":"message","channel":"C","user":"U","ts":"*"}}"#, true),
-        (r#"{"event":{"type":"message","channel":"C","user":"U","ts":"1.1","thread_ts":"*"}}"#, true),
-        (r#"{"type":"block_actions","channel":{"id":"*"},"user":{"id":"U"}}"#, false),
-        (r#"{"type":"block_actions","channel":{"id":"C"},"message":{"ts":"*"},"user":{"id":"U"}}"#, true),
+        (
+            r#"{"team_id":"*","event":{"type":"message","channel":"C","user":"U","ts":"1.1"}}"#,
+            true,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":"*","user":"U","ts":"1.1"}}"#,
+            false,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":{"id":"*"},"user":"U","ts":"1.1"}}"#,
+            false,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":"C","user":"U","ts":"*"}}"#,
+            true,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":"C","user":"U","ts":"1.1","thread_ts":"*"}}"#,
+            true,
+        ),
+        (
+            r#"{"type":"block_actions","channel":{"id":"*"},"user":{"id":"U"}}"#,
+            false,
+        ),
+        (
+            r#"{"type":"block_actions","channel":{"id":"C"},"message":{"ts":"*"},"user":{"id":"U"}}"#,
+            true,
+        ),
         (r#"{"command":"/x","channel_id":"*","user_id":"U"}"#, false),
     ] {
         let (longest, longer) = bounded(text);
         let stored = read(longest).unwrap();
         assert!(longest_key(&stored) >= 200, "{text}");
         let stored = read(longer);
-        assert!(stored.as_ref().is_none_or(|it| longest_key(it) < 200), "{text}");
+        assert!(
+            stored.as_ref().is_none_or(|it| longest_key(it) < 200),
+            "{text}"
+        );
         let has_place = stored.is_some_and(|it| !it.keys.is_empty());
         assert_eq!(has_place, names_a_channel, "{text}");
     }
@@ -236,7 +263,11 @@ fn a_name_that_is_longer_than_any_is_none() {
         r#"{"command":"/x","channel_id":"C","user_id":"*"}"#,
     ] {
         let (longest, longer) = bounded(text);
-        assert_eq!(read(longest).unwrap().actor.unwrap().name.len(), 200, "{text}");
+        assert_eq!(
+            read(longest).unwrap().actor.unwrap().name.len(),
+            200,
+            "{text}"
+        );
         assert_eq!(read(longer).unwrap().actor, None, "{text}");
     }
 }
