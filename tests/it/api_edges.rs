@@ -51,7 +51,7 @@ fn with_unheard_fields(value: &Value) -> Value {
             Value::Object(members)
         }
         Value::Array(items) => items.iter().map(with_unheard_fields).collect(),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

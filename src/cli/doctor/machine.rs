@@ -107,14 +107,14 @@ fn at_place(place: &Path) -> Option<Result<(), String>> {
             Some(allowed.map_err(|error| format!("{shown} cannot be written ({error})")))
         }
         Ok(_) => Some(Err(format!("{shown} is no directory"))),
-        Err(error) => match error.kind() {
-            ErrorKind::NotFound if place.is_symlink() => {
-                Some(Err(format!("{shown} is a link to nothing")))
-            }
-            // What is in its way is found above it.
-            ErrorKind::NotFound | ErrorKind::NotADirectory => None,
-            _ => Some(Err(format!("{shown} cannot be looked at ({error})"))),
-        },
+        Err(error) if error.kind() == ErrorKind::NotFound && place.is_symlink() => {
+            Some(Err(format!("{shown} is a link to nothing")))
+        }
+        // What is in its way is found above it.
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+            None
+        }
+        Err(error) => Some(Err(format!("{shown} cannot be looked at ({error})"))),
     }
 }
 
