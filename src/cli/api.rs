@@ -126,6 +126,8 @@ pub(super) enum ApiError {
         code: String,
         /// The sentence for people.
         message: String,
+        /// What is wrong with which field.
+        fields: Vec<FieldError>,
     },
     /// What answered is no gateway.
     #[error(
@@ -150,16 +152,20 @@ struct ErrorBody {
     fields: Vec<FieldError>,
 }
 
-#[derive(Deserialize)]
-struct FieldError {
-    field: String,
-    message: String,
+/// What the gateway says of a field.
+#[derive(Debug, Deserialize)]
+pub(super) struct FieldError {
+    /// Its path in the request.
+    pub(super) field: String,
+    /// What it must be.
+    pub(super) message: String,
 }
 
 impl ErrorBody {
     /// The sentence, and what is wrong with each field.
-    fn sentence(self) -> String {
-        self.fields.into_iter().fold(self.message, |told, wrong| {
+    fn sentence(&self) -> String {
+        let told = self.message.clone();
+        self.fields.iter().fold(told, |told, wrong| {
             format!("{told} {}: {}", wrong.field, wrong.message)
         })
     }
@@ -293,8 +299,9 @@ impl Api {
                 let body: ErrorBody = body;
                 Err(ApiError::Refused {
                     status: answer.status.as_u16(),
-                    code: body.error.clone(),
                     message: body.sentence(),
+                    code: body.error,
+                    fields: body.fields,
                 })
             }
             Err(_) => Err(self.foreign(answer.status)),

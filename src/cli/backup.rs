@@ -11,6 +11,7 @@ use tempfile::TempPath;
 use super::context::Context;
 use super::failure::Failure;
 use super::list::Format;
+use super::paths::tidy_path;
 use super::progress::{Progress, share};
 use super::shown::{bytes, count, number, span};
 use super::trouble::Trouble;
@@ -36,10 +37,10 @@ backup can copy.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Backup {
     /// The file to write, or a directory for one with the time in its name
-    #[arg(value_name = "DEST")]
+    #[arg(value_name = "DEST", value_parser = tidy_path())]
     destination: PathBuf,
     /// The store to copy [default: the store of the config]
-    #[arg(long, value_name = "DB")]
+    #[arg(long, value_name = "DB", value_parser = tidy_path())]
     store: Option<PathBuf>,
     /// How to write what was done
     #[arg(long, value_enum, default_value_t)]

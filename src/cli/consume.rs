@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::context::{Context, api_of};
 use super::failure::Failure;
 use super::output::Output;
+use super::paths::tidy_path;
 use crate::client::consume::{Exec, Forward, Print, Sink, StatusPage, Target, start};
 use crate::client::{Client, ClientBuilder, End, GatewayUrl, Status};
 use crate::config::{EnvName, LoadedConfig, Secret};
@@ -85,7 +86,7 @@ pub(super) struct Consume {
     status_listen: Option<SocketAddr>,
     /// Where the peer id is kept; each instance needs its own
     /// [default: ~/.the-loop/consume/`INSTANCE`]
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", value_parser = tidy_path())]
     state_dir: Option<PathBuf>,
     /// Seconds that the gateway may hold a fetch; 0 polls
     #[arg(long, value_name = "SECONDS", default_value_t = 25)]

@@ -8,7 +8,7 @@ use super::api::BaseUrl;
 use super::failure::Failure;
 use super::output::Output;
 use crate::app::{RunNote, Standing, look};
-use crate::config::{Address, Environment, GatewayConfig, LoadedConfig, Search, load};
+use crate::config::{Address, Environment, GatewayConfig, LoadedConfig, Search, load, salvage};
 use crate::domain::SystemClock;
 
 /// What a verb works with.
@@ -49,11 +49,22 @@ impl Context {
     /// # Errors
     /// [`Failure::Config`] when there is one that cannot be used.
     pub(super) fn load(&self) -> Result<LoadedConfig, Failure> {
-        let search = Search {
+        Ok(load(&self.search()?, &self.environment)?)
+    }
+
+    /// What can be read of a configuration that cannot be used.
+    ///
+    /// # Errors
+    /// As [`Context::load`], of the working directory.
+    pub(super) fn salvage(&self) -> Result<Option<GatewayConfig>, Failure> {
+        Ok(salvage(&self.search()?, &self.environment))
+    }
+
+    fn search(&self) -> Result<Search, Failure> {
+        Ok(Search {
             explicit: self.config.clone(),
             directory: std::env::current_dir().map_err(Failure::Directory)?,
-        };
-        Ok(load(&search, &self.environment)?)
+        })
     }
 
     /// The configuration, with its warnings told.

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::explain;
 use super::failure::Failure;
 use super::list::{Format, ListOptions};
-use super::selecting::{Moment, period, subject_filter};
+use super::selecting::Narrowed;
 use super::shown::{NONE, Times, count, plain};
 use super::source::Source;
 use super::table::{Column, TableRow, render};
@@ -31,7 +31,8 @@ Examples:
   the-loop-gateway dead list --subject github:octo/repo#15
   the-loop-gateway dead list --instance laptop --since 1d --format json | jq '.dead[].seq'
 
-Newest first. When the gateway of the config is down, the rows come from its file, read only.";
+Newest first; times are those at which they died. When the gateway of the config is down, the rows
+come from its file, read only.";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -56,18 +57,11 @@ enum DeadVerb {
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 struct DeadList {
-    /// Only those of this subject or work item
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_filter)]
-    subject: Option<SubjectFilter>,
+    #[command(flatten)]
+    narrowed: Narrowed,
     /// Only those that died on the queue of this instance
     #[arg(long, value_name = "NAME", value_parser = InstanceName::parse)]
     instance: Option<InstanceName>,
-    /// Only those that died since then: a time, or a distance such as 30min, 2h or 3d
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    since: Option<Moment>,
-    /// Only those that died before then
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    until: Option<Moment>,
     #[command(flatten)]
     options: ListOptions,
 }
@@ -127,7 +121,7 @@ impl Dead {
 impl DeadList {
     fn perform(self, context: &Context) -> Result<(), Failure> {
         let now = context.clock.now();
-        let died = period(self.since, self.until, now);
+        let died = self.narrowed.period(now);
         let rows = dead_rows(&self.options, context)?;
         let mut meant = Vec::new();
         for value in rows {
@@ -158,7 +152,7 @@ impl DeadList {
 
     fn is_meant(&self, row: &Row, died: Period) -> bool {
         let subject = row.event.subject.as_str();
-        let is_of_subject = match &self.subject {
+        let is_of_subject = match &self.narrowed.subject {
             None | Some(SubjectFilter::Any) => true,
             Some(SubjectFilter::Unassigned) => subject == Subject::UNASSIGNED,
             Some(SubjectFilter::Is(wanted)) => subject.eq_ignore_ascii_case(wanted.as_str()),
@@ -235,6 +229,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::selecting::subject_filter;
 
     fn row() -> Row {
         serde_json::from_value(json!({
@@ -259,10 +254,11 @@ mod tests {
     #[test]
     fn the_filters_narrow_together() {
         let list = |subject: Option<&str>, instance: Option<&str>| DeadList {
-            subject: subject.map(|text| subject_filter(text).unwrap()),
+            narrowed: Narrowed {
+                subject: subject.map(|text| subject_filter(text).unwrap()),
+                ..Narrowed::default()
+            },
             instance: instance.map(|name| InstanceName::parse(name).unwrap()),
-            since: None,
-            until: None,
             options: ListOptions::default(),
         };
         let all = Period::default();

@@ -11,13 +11,12 @@ use super::api::{Api, ApiError};
 use super::context::Context;
 use super::failure::Failure;
 use super::list::{Format, ListOptions};
-use super::selecting::{Moment, period, subject_filter};
+use super::selecting::Narrowed;
 use super::shown::{NONE, Times, bytes, plain};
 use super::source::{Source, newer_path};
 use super::table::{Column, TableRow, render};
 use super::trouble::Trouble;
 use crate::domain::{Clock, InstanceName, ParseError};
-use crate::store::SubjectFilter;
 use crate::store::views::{EventFilter, EventState};
 
 const EXAMPLES: &str = "\
@@ -29,7 +28,7 @@ Examples:
   the-loop-gateway events --since 2026-10-18T12:00:00Z --until 2026-10-18T13:00:00Z --limit 1000
 
 Newest first; with --follow oldest first, and then each as it is stored, until Ctrl-C.
-`explain` tells the story of one of them.
+`explain` tells the story of one of them. Times are those at which they were received.
 
 held     on no queue: nobody claims its work item or works for its actor
 grace    nothing names its work item yet; a binding may, for a short time
@@ -45,9 +44,8 @@ const FOLLOW_AGAIN_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Events {
-    /// Only of this subject or work item; `unassigned` for those without one
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_filter)]
-    subject: Option<SubjectFilter>,
+    #[command(flatten)]
+    narrowed: Narrowed,
     /// Only of this kind, as the provider names it
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
@@ -57,12 +55,6 @@ pub(super) struct Events {
     /// Only those that are or were on the queue of this instance
     #[arg(long, value_name = "NAME", value_parser = InstanceName::parse)]
     instance: Option<InstanceName>,
-    /// Only those received since then: a time, or a distance such as 30min, 2h or 3d
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    since: Option<Moment>,
-    /// Only those received before then
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    until: Option<Moment>,
     /// At most so many
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -106,12 +98,12 @@ const COLUMNS: &[Column] = &[
 impl Events {
     pub(super) fn perform(self, context: &Context) -> Result<(), Failure> {
         let filter = EventFilter {
-            subject: self.subject.unwrap_or_default(),
+            received: self.narrowed.period(context.clock.now()),
+            subject: self.narrowed.subject.unwrap_or_default(),
             kind: self.kind,
             state: self.state,
             instance: self.instance,
             named: None,
-            received: period(self.since, self.until, context.clock.now()),
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let (follow, options) = (self.follow, self.options);

@@ -8,7 +8,8 @@ use clap::Args;
 
 use super::context::Context;
 use super::failure::Failure;
-use crate::config::{InitChoices, new_secret, render_config, render_env, write_new};
+use super::paths::tidy_path;
+use crate::config::{InitChoices, new_secret, render_config, render_env, tidied, write_new};
 use crate::providers::RepositoryPattern;
 
 const EXAMPLES: &str = "\
@@ -28,7 +29,7 @@ const DEFAULT_DIRECTORY: &str = ".the-loop";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Init {
     /// The directory to write to; made if it is missing [default: .the-loop]
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = tidy_path())]
     directory: Option<PathBuf>,
     /// A repository to take events from: owner/repo, owner/* or host/owner/repo; may be repeated
     #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryPattern::parse)]
@@ -64,7 +65,7 @@ impl Init {
     fn places(&self, context: &Context, choices: &InitChoices) -> Result<Places, Failure> {
         let config = match (context.named_config(), &self.directory) {
             (Some(_), Some(_)) => return Err(Failure::ConfigAndDirectory),
-            (Some(file), None) => file.to_owned(),
+            (Some(file), None) => tidied(file),
             (None, Some(directory)) => directory.join(CONFIG_FILE),
             (None, None) => Path::new(DEFAULT_DIRECTORY).join(CONFIG_FILE),
         };

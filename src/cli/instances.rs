@@ -29,22 +29,34 @@ pub(super) struct Instances {
     options: ListOptions,
 }
 
+/// An instance, as the API lists it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
-    instance: String,
+pub(super) struct Row {
+    /// Its name.
+    pub(super) instance: String,
     last_fetch_at: Option<String>,
-    lease: Lease,
+    /// Whether somebody has the name.
+    pub(super) lease: Lease,
     peer_fingerprint: Option<String>,
     actors: Actors,
-    backlog: u64,
+    /// What waits on its queue.
+    pub(super) backlog: u64,
 }
 
+/// The hold on a name.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Lease {
-    live: bool,
-    expires_in: f64,
+pub(super) struct Lease {
+    /// True while it lasts.
+    pub(super) live: bool,
+    /// The seconds that are left of it.
+    pub(super) expires_in: f64,
+}
+
+/// What is left of a lease.
+pub(super) fn left(expires_in: f64) -> String {
+    format!("{} left", seconds(expires_in))
 }
 
 #[derive(Debug, Deserialize)]
@@ -94,7 +106,7 @@ impl Row {
 impl Lease {
     fn shown(&self) -> String {
         if self.live {
-            format!("live, {} left", seconds(self.expires_in))
+            format!("live, {}", left(self.expires_in))
         } else {
             NONE.to_owned()
         }

@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::list::Format;
 use super::shown::{NONE, count, plain};
 use super::table::{Column, TableRow, render};
+use super::trouble::Trouble;
 
 /// The options of every verb that changes something.
 #[derive(Debug, Args)]
@@ -58,7 +59,9 @@ impl ChangeOptions {
 }
 
 /// The fields of a request that are texts, without those that were not given.
-pub(super) fn texts_of<const N: usize>(texts: [(&str, Option<String>); N]) -> Map<String, Value> {
+pub(super) fn texts_of<'n>(
+    texts: impl IntoIterator<Item = (&'n str, Option<String>)>,
+) -> Map<String, Value> {
     texts
         .into_iter()
         .filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))))
@@ -72,6 +75,8 @@ pub(super) struct Appended {
     dry_run: bool,
     pub(super) appended: u64,
     pub(super) skipped: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<i64>,
     deliveries: Vec<AppendedDelivery>,
     /// True when the selection holds more than was looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -100,17 +105,20 @@ impl Appended {
         self.dry_run = next.dry_run;
         self.appended = self.appended.saturating_add(next.appended);
         self.skipped = self.skipped.saturating_add(next.skipped);
+        self.unknown.extend(next.unknown);
         self.deliveries.extend(next.deliveries);
         self.more = next.more;
     }
 
-    /// Writes it; `past` is the verb in the past, such as `redriven`.
+    /// Writes it; `past` is the verb in the past, such as `redriven`, and `what` it was given by
+    /// number.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    /// When the output cannot be written, and when there is nothing of a number.
     pub(super) fn write(
         &self,
         past: &str,
+        what: &'static str,
         format: Format,
         context: &Context,
     ) -> Result<(), Failure> {
@@ -118,7 +126,12 @@ impl Appended {
             Format::Json => serde_json::to_string_pretty(self).map_err(Failure::Rows)?,
             Format::Table => self.told(past, context),
         };
-        context.output.data(&shown)
+        context.output.data(&shown)?;
+        if self.unknown.is_empty() {
+            return Ok(());
+        }
+        let numbers = self.unknown.iter().map(ToString::to_string).collect();
+        Err(Trouble::NoSuch { what, numbers }.into())
     }
 
     fn told(&self, past: &str, context: &Context) -> String {

@@ -25,6 +25,7 @@ mod intervening;
 mod lifecycle;
 mod list;
 mod output;
+mod paths;
 mod progress;
 mod queues;
 mod redrive;

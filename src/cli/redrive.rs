@@ -7,11 +7,10 @@ use super::context::Context;
 use super::failure::Failure;
 use super::intervening::{Appended, ChangeOptions, texts_of};
 use super::progress::Progress;
-use super::selecting::{Moment, ends, period, shown_subject, subject_filter};
+use super::selecting::Narrowed;
 use super::shown::count;
 use super::trouble::Trouble;
 use crate::domain::{Clock, InstanceName};
-use crate::store::SubjectFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +20,8 @@ Examples:
   the-loop-gateway redrive --all
 
 Each becomes a new delivery (attempt 1, no strikes) for those who consume its work item today. The
-dead one stays as it is, and is never replaced twice. What is given narrows together.";
+dead one stays as it is, and is never replaced twice. What is given narrows together; times are
+those at which they died.";
 
 /// Send dead deliveries again
 #[derive(Debug, Args)]
@@ -30,18 +30,11 @@ pub(super) struct Redrive {
     /// The numbers of dead deliveries, as `dead list` shows them
     #[arg(value_name = "SEQ", num_args = 0..=500)]
     seqs: Vec<i64>,
-    /// Those of this subject or work item
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_filter)]
-    subject: Option<SubjectFilter>,
+    #[command(flatten)]
+    narrowed: Narrowed,
     /// Those that died on the queue of this instance
     #[arg(long, value_name = "NAME", value_parser = InstanceName::parse)]
     instance: Option<InstanceName>,
-    /// Those that died since then: a time, or a distance such as 30min, 2h or 3d
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    since: Option<Moment>,
-    /// Those that died before then
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    until: Option<Moment>,
     /// All of them
     #[arg(long, conflicts_with_all = ["seqs", "subject", "instance", "since", "until"])]
     all: bool,
@@ -53,7 +46,7 @@ impl Redrive {
     pub(super) fn perform(&self, context: &Context) -> Result<(), Failure> {
         let body = self.body(context)?;
         let done = Context::wait_for(self.redrive(&body, context))?;
-        done.write("redriven", self.options.format, context)
+        done.write("redriven", "delivery", self.options.format, context)
     }
 
     /// A call replaces at most 500; the same call goes on.
@@ -79,16 +72,9 @@ impl Redrive {
     }
 
     fn body(&self, context: &Context) -> Result<Value, Failure> {
-        let (since, until) = ends(period(self.since, self.until, context.clock.now()));
-        let subject = self.subject.as_ref().and_then(shown_subject);
         let instance = self.instance.as_ref().map(ToString::to_string);
-        let texts = [
-            ("subject", subject),
-            ("instance", instance),
-            ("since", since),
-            ("until", until),
-        ];
-        let mut body = texts_of(texts);
+        let narrowed = self.narrowed.texts(context.clock.now());
+        let mut body = texts_of(narrowed.into_iter().chain([("instance", instance)]));
         if !self.seqs.is_empty() {
             body.insert("seqs".to_owned(), json!(self.seqs));
         }

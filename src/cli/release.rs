@@ -21,7 +21,7 @@ Examples:
 
 For an instance that will not come back. What is on its queue stays there: `replay` sends it to
 another one. An instance that is alive takes its lease again with its next fetch, and what it
-claimed and registered when it starts again.";
+claimed and registered when it starts again. An instance or a claim that is not there ends with 1.";
 
 /// Take from an instance what it holds: claims, actors, its name
 #[derive(Debug, Args)]
@@ -50,9 +50,16 @@ pub(super) struct Release {
 #[serde(rename_all = "camelCase")]
 struct Released {
     dry_run: bool,
+    #[serde(default = "is_known_to_older_gateways")]
+    known: bool,
     lease: bool,
     claims: u64,
     actors: u64,
+}
+
+/// They do not say.
+const fn is_known_to_older_gateways() -> bool {
+    true
 }
 
 impl Release {
@@ -62,14 +69,29 @@ impl Release {
             let api = self.options.gateway(context)?;
             self.options.ask(&api, "release", &body).await
         })?;
-        let shown = match self.options.format {
-            Format::Json => serde_json::to_string_pretty(&answer).map_err(Failure::Rows)?,
-            Format::Table => {
-                let released: Released = serde_json::from_value(answer).map_err(Failure::Rows)?;
-                released.told(self)
+        let json = serde_json::to_string_pretty(&answer).map_err(Failure::Rows)?;
+        let released: Released = serde_json::from_value(answer).map_err(Failure::Rows)?;
+        match self.options.format {
+            Format::Json => context.output.data(&json)?,
+            Format::Table if released.known => context.output.data(&released.told(self))?,
+            Format::Table => {}
+        }
+        self.found(&released)
+    }
+
+    /// Fails when what was named is not there.
+    fn found(&self, released: &Released) -> Result<(), Failure> {
+        let instance = self.instance.to_string();
+        if !released.known {
+            return Err(Trouble::NoInstance(instance).into());
+        }
+        match &self.claim {
+            Some(subject) if released.claims == 0 => {
+                let subject = subject.to_string();
+                Err(Trouble::NoClaim { instance, subject }.into())
             }
-        };
-        context.output.data(&shown)
+            Some(_) | None => Ok(()),
+        }
     }
 
     const fn takes_claims(&self) -> bool {
@@ -146,6 +168,7 @@ mod tests {
             let asked = Line::parse_from(line).release;
             let released = Released {
                 dry_run: true,
+                known: true,
                 lease: false,
                 claims: 2,
                 actors: 1,

@@ -3,13 +3,13 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::api::{ApiError, FieldError};
 use super::context::Context;
 use super::failure::Failure;
 use super::intervening::{Appended, ChangeOptions, texts_of};
-use super::selecting::{Moment, ends, period, shown_subject, subject_filter};
+use super::selecting::Narrowed;
 use super::trouble::Trouble;
 use crate::domain::{Clock, InstanceName};
-use crate::store::SubjectFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +19,9 @@ Examples:
 
 Each event becomes a new delivery on that queue, whoever works on the work item and whatever became
 of the event before, in the order of the events. At most 500 at a time: narrow a longer selection
-by time. What waits on that queue already, and what has no payload any more, is skipped.";
+by time, which is that of the arrival. What waits on that queue already, and what has no payload any
+more, is skipped. The instance must be known: it fetched or registered once, or `instances` of the
+config lists it.";
 
 /// Send stored events to one instance
 #[derive(Debug, Args)]
@@ -31,15 +33,8 @@ pub(super) struct Replay {
     /// The instance that gets them
     #[arg(long, value_name = "NAME", value_parser = InstanceName::parse)]
     to: InstanceName,
-    /// Those of this subject or work item
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_filter)]
-    subject: Option<SubjectFilter>,
-    /// Those received since then: a time, or a distance such as 30min, 2h or 3d
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    since: Option<Moment>,
-    /// Those received before then
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
-    until: Option<Moment>,
+    #[command(flatten)]
+    narrowed: Narrowed,
     #[command(flatten)]
     options: ChangeOptions,
 }
@@ -50,29 +45,40 @@ impl Replay {
         let answer = Context::wait_for(async {
             let api = self.options.gateway(context)?;
             self.options.ask(&api, "replay", &body).await
-        })?;
+        })
+        .map_err(in_options)?;
         let done: Appended = serde_json::from_value(answer).map_err(Failure::Rows)?;
         let past = format!("replayed onto {}", self.to);
-        done.write(&past, self.options.format, context)
+        done.write(&past, "event", self.options.format, context)
     }
 
     fn body(&self, context: &Context) -> Result<Value, Failure> {
-        if self.events.is_empty() && self.subject.is_none() && self.since.is_none() {
+        let Narrowed { subject, since, .. } = &self.narrowed;
+        if self.events.is_empty() && subject.is_none() && since.is_none() {
             let how = "numbers of events, --subject, or --since";
             return Err(Trouble::NothingSelected(how).into());
         }
-        let (since, until) = ends(period(self.since, self.until, context.clock.now()));
-        let subject = self.subject.as_ref().and_then(shown_subject);
-        let texts = [
-            ("instance", Some(self.to.to_string())),
-            ("subject", subject),
-            ("since", since),
-            ("until", until),
-        ];
-        let mut body = texts_of(texts);
+        let narrowed = self.narrowed.texts(context.clock.now());
+        let to = Some(self.to.to_string());
+        let mut body = texts_of(narrowed.into_iter().chain([("instance", to)]));
         if !self.events.is_empty() {
             body.insert("events".to_owned(), json!(self.events));
         }
         Ok(Value::Object(body))
     }
+}
+
+/// What the gateway says of a field that stands for an option is said of the option.
+fn in_options(failure: Failure) -> Failure {
+    if let Failure::Api(ApiError::Refused { fields, .. }) = &failure
+        && let [FieldError { field, message }] = fields.as_slice()
+        && field == "instance"
+    {
+        return Trouble::Option {
+            option: "--to",
+            must: message.clone(),
+        }
+        .into();
+    }
+    failure
 }

@@ -9,6 +9,7 @@ use super::backup::{copy_with_progress, parent_of, stamp, sync_directory};
 use super::context::Context;
 use super::failure::Failure;
 use super::list::Format;
+use super::paths::tidy_path;
 use super::shown::{count, number};
 use super::trouble::Trouble;
 use super::verifying::{check, must_be_sound};
@@ -40,7 +41,7 @@ const COMPANIONS: [&str; 3] = ["", "-wal", "-shm"];
 #[command(after_help = EXAMPLES)]
 pub(super) struct Restore {
     /// The backup
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_parser = tidy_path())]
     source: PathBuf,
     /// How to write what was done
     #[arg(long, value_enum, default_value_t)]

@@ -1,6 +1,8 @@
 //! What people select by: a time as it is or as a distance, a subject by itself or by its work
 //! item.
 
+use clap::Args;
+
 use crate::domain::{Millis, Subject, Timestamp, WorkItemRef};
 use crate::store::{Period, SubjectFilter};
 
@@ -56,8 +58,36 @@ impl Moment {
     }
 }
 
+/// What a verb that selects by subject and time is narrowed to; which moment counts, the verb says.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct Narrowed {
+    /// Only of this subject or work item; `unassigned` for what has none
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_filter)]
+    pub(super) subject: Option<SubjectFilter>,
+    /// Only from then on: a time, or a distance such as 30min, 2h or 3d
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    pub(super) since: Option<Moment>,
+    /// Only before then
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    pub(super) until: Option<Moment>,
+}
+
+impl Narrowed {
+    /// The span, seen from now.
+    pub(super) fn period(&self, now: Timestamp) -> Period {
+        period(self.since, self.until, now)
+    }
+
+    /// All of it as the API takes it.
+    pub(super) fn texts(&self, now: Timestamp) -> [(&'static str, Option<String>); 3] {
+        let (since, until) = ends(self.period(now));
+        let subject = self.subject.as_ref().and_then(shown_subject);
+        [("subject", subject), ("since", since), ("until", until)]
+    }
+}
+
 /// The span between two moments, each of which may be left out.
-pub(super) fn period(since: Option<Moment>, until: Option<Moment>, now: Timestamp) -> Period {
+fn period(since: Option<Moment>, until: Option<Moment>, now: Timestamp) -> Period {
     let all = Period::default();
     Period {
         since: since.map_or(all.since, |moment| moment.seen_from(now)),

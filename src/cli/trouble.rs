@@ -28,6 +28,33 @@ pub(super) enum Trouble {
         "delivery {0} is not dead, or something replaced it already; `dead list` shows those that are"
     )]
     NotDead(i64),
+    /// There is nothing of the numbers that were given.
+    #[error("no such {what}: {}", .numbers.join(", "))]
+    NoSuch {
+        /// What the numbers would be of.
+        what: &'static str,
+        /// The numbers.
+        numbers: Vec<String>,
+    },
+    /// There is no such instance.
+    #[error("no instance is called {0}; `instances` lists them")]
+    NoInstance(String),
+    /// An instance has no claim on a subject.
+    #[error("{instance} has no claim on {subject}; `subjects` lists who has")]
+    NoClaim {
+        /// The instance.
+        instance: String,
+        /// The subject.
+        subject: String,
+    },
+    /// The gateway does not take what an option says.
+    #[error("{option} {must}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What it must be.
+        must: String,
+    },
     /// Nothing says which ones are meant.
     #[error("say which ones are meant: {0}")]
     NothingSelected(&'static str),

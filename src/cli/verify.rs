@@ -9,6 +9,7 @@ use super::context::Context;
 use super::failure::Failure;
 use super::list::Format;
 use super::output::Mark;
+use super::paths::tidy_path;
 use super::shown::{count, plain};
 use super::trouble::Trouble;
 use super::verifying::{Checked, check_file};
@@ -29,7 +30,7 @@ when something does not hold.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Verify {
     /// The file [default: the store of the config]
-    #[arg(value_name = "DB")]
+    #[arg(value_name = "DB", value_parser = tidy_path())]
     store: Option<PathBuf>,
     /// How to write what was found
     #[arg(long, value_enum, default_value_t)]

@@ -13,7 +13,7 @@ use super::problem::{KeyPath, Problems};
 use super::raw::{RawConfig, RawConsume, RawList, RawListen, RawObservability, RawRange, RawStore};
 use super::{
     Address, AllowedInstances, ConsumeLimits, GatewayConfig, Listen, MILLIS_PER_DAY,
-    MILLIS_PER_SECOND, Observability, StoreLimits, default_event_log,
+    MILLIS_PER_SECOND, Observability, StoreLimits, default_event_log, tidied,
 };
 use crate::domain::{InstanceName, Millis, ParseError};
 use crate::providers::{Declared, RepositoryPattern};
@@ -43,13 +43,13 @@ impl Places {
             Some(Component::Normal(first)) if first.as_encoded_bytes().starts_with(b"~") => path
                 .strip_prefix("~")
                 .or(Err(ParseError("only ~ and ~/ stand for a home")))?,
-            _ => return Ok(base.join(path)),
+            _ => return Ok(tidied(&base.join(path))),
         };
         let home = self
             .home
             .as_deref()
             .ok_or(ParseError("~ cannot be expanded without HOME"))?;
-        Ok(home.join(below_home))
+        Ok(tidied(&home.join(below_home)))
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::EnvName;
 use super::fingerprint::{FileState, read_bounded};
 use super::problem::ReadFault;
 
@@ -18,6 +19,26 @@ const PERMISSION_BITS: u32 = 0o7777;
 pub struct EnvFile {
     values: BTreeMap<String, String>,
     malformed_lines: Vec<usize>,
+    spaced_lines: Vec<EnvFileLine>,
+}
+
+/// A line, as a warning names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvFileLine {
+    /// Its number, from 1.
+    number: usize,
+    /// The name, when it is one that the configuration could name; anything else may be a secret.
+    name: Option<EnvName>,
+}
+
+impl fmt::Display for EnvFileLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.number)?;
+        match &self.name {
+            Some(name) => write!(f, " ({name})"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What is odd about the file; the variables that could be read hold all the same.
@@ -40,21 +61,34 @@ pub enum EnvFileWarning {
         mode: u32,
     },
     /// Some lines were skipped.
-    #[error("env file {}: skipped malformed {}", path.display(), Lines(lines))]
+    #[error("env file {}: skipped malformed {}", path.display(), Listed(lines))]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Their numbers, from 1.
-        lines: Vec<usize>,
+        /// The lines.
+        lines: Vec<EnvFileLine>,
+    },
+    /// Some lines are read here, and mean something else to a shell or to systemd.
+    #[error(
+        "env file {}: a space beside the = in {}; it is left out here, and other readers of the \
+         file may not: write NAME=value",
+        path.display(),
+        Listed(lines)
+    )]
+    Spaced {
+        /// The file.
+        path: PathBuf,
+        /// The lines.
+        lines: Vec<EnvFileLine>,
     },
 }
 
-struct Lines<'a>(&'a [usize]);
+struct Listed<'a>(&'a [EnvFileLine]);
 
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, line) in self.0.iter().enumerate() {
-            write!(f, "{}line {line}", if index == 0 { "" } else { ", " })?;
+            write!(f, "{}{line}", if index == 0 { "" } else { ", " })?;
         }
         Ok(())
     }
@@ -70,11 +104,20 @@ impl EnvFile {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
+            let number = index.saturating_add(1);
             match parse_line(line) {
-                Some((name, value)) => {
+                Some(Assignment {
+                    name,
+                    value,
+                    is_spaced,
+                }) => {
+                    if is_spaced {
+                        let name = EnvName::parse(name).ok();
+                        file.spaced_lines.push(EnvFileLine { number, name });
+                    }
                     file.values.insert(name.to_owned(), value);
                 }
-                None => file.malformed_lines.push(index.saturating_add(1)),
+                None => file.malformed_lines.push(number),
             }
         }
         file
@@ -144,23 +187,44 @@ fn oddities(path: &Path, mode: u32, file: &EnvFile) -> impl Iterator<Item = EnvF
         path: path.to_owned(),
         mode: mode & PERMISSION_BITS,
     });
-    let lines = file.malformed_lines();
+    let numbers = file.malformed_lines().iter();
+    let lines: Vec<EnvFileLine> = numbers
+        .map(|number| EnvFileLine {
+            number: *number,
+            name: None,
+        })
+        .collect();
     let malformed = (!lines.is_empty()).then(|| EnvFileWarning::Malformed {
         path: path.to_owned(),
-        lines: lines.to_vec(),
+        lines,
     });
-    open.into_iter().chain(malformed)
+    let spaced = (!file.spaced_lines.is_empty()).then(|| EnvFileWarning::Spaced {
+        path: path.to_owned(),
+        lines: file.spaced_lines.clone(),
+    });
+    open.into_iter().chain(malformed).chain(spaced)
 }
 
-fn parse_line(line: &str) -> Option<(&str, String)> {
+/// What a line says.
+struct Assignment<'a> {
+    name: &'a str,
+    value: String,
+    is_spaced: bool,
+}
+
+fn parse_line(line: &str) -> Option<Assignment<'_>> {
     let assignment = match line.strip_prefix("export") {
         Some(rest) if rest.starts_with([' ', '\t']) => rest.trim_start(),
         Some(_) | None => line,
     };
-    let (name, value) = assignment.split_once('=')?;
-    let name = name.trim();
+    let (left, right) = assignment.split_once('=')?;
+    let name = left.trim();
     is_variable_name(name).then_some(())?;
-    Some((name, parse_value(value.trim())?))
+    Some(Assignment {
+        name,
+        value: parse_value(right.trim())?,
+        is_spaced: left.ends_with(char::is_whitespace) || right.starts_with(char::is_whitespace),
+    })
 }
 
 fn is_variable_name(text: &str) -> bool {
@@ -281,6 +345,22 @@ mod tests {
             warnings[1]
         );
         assert_eq!(read(&path).file.value("A"), Some("1"));
+    }
+
+    #[test]
+    fn a_space_beside_the_equals_sign_is_named_by_its_line_and_name_and_never_by_its_value() {
+        let text = "A=1\nGITHUB_TOKEN = ghp-pasted\nexport B =pasted\nC= \"pasted\"\n\
+                    xoxb_pasted = 1\nD=\"a = b\"\nE=x = y\n";
+        let (_directory, path) = written(text, 0o600);
+        let warnings = warnings(&path);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].contains("in line 2 (GITHUB_TOKEN), line 3 (B), line 4 (C), line 5; "),
+            "{}",
+            warnings[0]
+        );
+        assert!(!warnings[0].contains("pasted"), "{}", warnings[0]);
+        assert_eq!(read(&path).file.value("GITHUB_TOKEN"), Some("ghp-pasted"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::document::{Document, Unread};
 use super::fingerprint::{ConfigFingerprint, FileState, read_bounded};
 use super::problem::{ConfigError, KeyPath, Problems, Step};
 use super::raw::RawConfig;
-use super::{ConfigWarning, Environment, GatewayConfig, env_file, warning};
+use super::{ConfigWarning, Environment, GatewayConfig, env_file, tidied, warning};
 
 /// The JSON Schema of the file.
 pub const SCHEMA: &str = include_str!("../../schemas/gateway-config.schema.json");
@@ -80,7 +80,7 @@ impl Search {
             let named = below_home
                 .map(|(rest, home)| home.join(rest))
                 .unwrap_or(named);
-            return Ok(self.directory.join(named));
+            return Ok(tidied(&self.directory.join(named)));
         }
         let mut looked = vec![self.directory.join(FILE_NAME)];
         looked.extend(home.map(|home| home.join(FILE_NAME)));
@@ -137,25 +137,32 @@ pub(super) fn load_file(
     })
 }
 
+/// What can be read of a configuration that cannot be used, to find the gateway that runs on an
+/// earlier content of it; none when that does not tell its state root.
+pub fn salvage(search: &Search, environment: &Environment) -> Option<GatewayConfig> {
+    let path = search.find(environment).ok()?;
+    let text = read_bounded(&path, CONFIG_FILE_BYTES_MAX).and_then(|read| read.text());
+    let read = read(&text.ok()?, &Places::of(&path, environment.home()));
+    let is_known = !read.problems.spoil_any_of(&["state.root"]);
+    is_known.then_some(read.config)
+}
+
+/// A file as far as it can be read, and what is wrong with it.
+struct Read {
+    document: Document,
+    config: GatewayConfig,
+    problems: Problems,
+    exposures: Problems,
+}
+
 /// Checks and builds the text of a file that stands at these places.
 fn parse(text: &str, places: &Places) -> Result<GatewayConfig, ConfigError> {
-    let mut problems = Problems::default();
-    let document = read_document(text).unwrap_or_else(|message| {
-        problems.add(KeyPath::default(), message);
-        Document::empty()
-    });
-    let (mut value, unseen_by_schema) = document.to_value();
-    problems.append(unseen_by_schema);
-    problems.append(check_schema(&value, &problems));
-    prune(&mut value, &problems);
-    let raw: RawConfig = serde_json::from_value(value).unwrap_or_else(|_| {
-        problems.add(
-            KeyPath::default(),
-            "does not have the shape of a gateway config",
-        );
-        RawConfig::default()
-    });
-    let (config, exposures) = build(raw, places, &mut problems);
+    let Read {
+        document,
+        config,
+        mut problems,
+        exposures,
+    } = read(text, places);
     let exposed_only = problems.is_empty();
     problems.append(exposures);
     if problems.is_empty() {
@@ -167,6 +174,32 @@ fn parse(text: &str, places: &Places) -> Result<GatewayConfig, ConfigError> {
         Err(ConfigError::Exposed { path, problems })
     } else {
         Err(ConfigError::Invalid { path, problems })
+    }
+}
+
+fn read(text: &str, places: &Places) -> Read {
+    let mut problems = Problems::default();
+    let document = read_document(text).unwrap_or_else(|message| {
+        problems.spoil(KeyPath::default(), message);
+        Document::empty()
+    });
+    let (mut value, unseen_by_schema) = document.to_value();
+    problems.append(unseen_by_schema);
+    problems.append(check_schema(&value, &problems));
+    prune(&mut value, &problems);
+    let raw: RawConfig = serde_json::from_value(value).unwrap_or_else(|_| {
+        problems.spoil(
+            KeyPath::default(),
+            "does not have the shape of a gateway config",
+        );
+        RawConfig::default()
+    });
+    let (config, exposures) = build(raw, places, &mut problems);
+    Read {
+        document,
+        config,
+        problems,
+        exposures,
     }
 }
 

@@ -15,6 +15,7 @@ mod reload;
 mod restart;
 mod secrets;
 mod template;
+mod tidy;
 mod transports;
 mod warning;
 
@@ -23,14 +24,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use env_file::{EnvFile, EnvFileWarning};
+pub use env_file::{EnvFile, EnvFileLine, EnvFileWarning};
 pub use fingerprint::{ConfigFingerprint, FileChange};
-pub use load::{LoadedConfig, SCHEMA, Search, load};
+pub use load::{LoadedConfig, SCHEMA, Search, load, salvage};
 pub use problem::{ConfigError, PathProblem, ReadFault};
 pub use reload::Reload;
 pub use restart::RestartRequired;
 pub use secrets::{EnvName, Environment, Secret};
 pub use template::{InitChoices, new_secret, render_config, render_env, write_new};
+pub use tidy::tidied;
 pub use transports::{
     CiPoll, GitHubConfig, GitHubPoll, GitHubSource, JiraConfig, JiraDeployment, JiraPoll, Monitor,
     SlackConfig, SlackHttp, SlackSocket, WebhookConfig,

@@ -221,18 +221,61 @@ impl Problems {
 }
 
 const SHOWN_KEY_BYTES_MAX: usize = 32;
+const WORDS_MAX: usize = 5;
+const WORD_LENGTHS: std::ops::RangeInclusive<usize> = 2..=14;
+/// `http` has four; a word with more than five consonants in a row is none.
+const CONSONANTS_MAX: usize = 5;
 const TOKEN_PREFIXES: [&str; 2] = ["xox", "xapp"];
 
-/// True when a key can be repeated: words of letters, short, and unlike the start of a token.
+/// True when a key can be repeated: a few words of letters, and unlike the start of a token.
 ///
 /// What people mistype are words; a secret that slipped into the place of a key has digits, is
-/// long, or starts like one of Slack's.
+/// long, changes between capitals and small letters as no word does, or starts like one of
+/// Slack's.
 pub(super) fn is_shown(key: &str) -> bool {
-    let is_wordy = key
-        .bytes()
-        .all(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'-');
     let is_token = TOKEN_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-    is_wordy && !is_token && (1..=SHOWN_KEY_BYTES_MAX).contains(&key.len())
+    if is_token || !(1..=SHOWN_KEY_BYTES_MAX).contains(&key.len()) {
+        return false;
+    }
+    if key.len() == 1 {
+        return key.bytes().all(|b| b.is_ascii_alphabetic());
+    }
+    let words: Vec<&str> = key.split(['_', '-']).flat_map(words_of).collect();
+    words.len() <= WORDS_MAX && words.into_iter().all(is_word)
+}
+
+/// The words of a part that no `_` or `-` divides: each begins with a capital, or the part is in
+/// capitals.
+fn words_of(part: &str) -> Vec<&str> {
+    let is_in_capitals = part.bytes().all(|b| b.is_ascii_uppercase());
+    if is_in_capitals {
+        return vec![part];
+    }
+    let mut words = Vec::new();
+    let mut rest = part;
+    while !rest.is_empty() {
+        let next = rest.bytes().skip(1).position(|b| b.is_ascii_uppercase());
+        let end = next.map_or(rest.len(), |position| position.saturating_add(1));
+        // A position in the bytes may be within a character; then it is no word.
+        let Some((word, after)) = rest.split_at_checked(end) else {
+            return vec![part];
+        };
+        words.push(word);
+        rest = after;
+    }
+    words
+}
+
+fn is_word(word: &str) -> bool {
+    let is_consonant = |b: u8| !b"aeiouy".contains(&b.to_ascii_lowercase());
+    let in_a_row = word
+        .as_bytes()
+        .split(|b| !is_consonant(*b))
+        .map(<[u8]>::len)
+        .max();
+    WORD_LENGTHS.contains(&word.len())
+        && word.bytes().all(|b| b.is_ascii_alphabetic())
+        && in_a_row.unwrap_or_default() <= CONSONANTS_MAX
 }
 
 #[cfg(test)]
@@ -246,6 +289,8 @@ mod tests {
             "retention_days",
             "retention-days",
             "Enabled",
+            "GITHUB_TOKEN",
+            "zzz",
         ] {
             assert!(is_shown(shown), "{shown}");
         }
@@ -258,8 +303,38 @@ mod tests {
             "a b",
             "schlüssel",
             &long,
+            // Tokens may be of letters alone.
+            "qwhzkfjxtmbpvnrd",
+            "aKdjfHrtQpwLmxZb",
+            "AKIAIOSFODNNEXAMPLE",
+            "correcthorsebatterystaple",
+            "tokenAbCdEfGhIj",
+            "one-two-three-four-five-six-seven",
+            "AbAbAbAbAbAbAbAb",
+            "_",
         ] {
             assert!(!is_shown(masked), "{masked}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_schema_is_shown() {
+        fn keys(schema: &serde_json::Value, found: &mut Vec<String>) {
+            let properties = schema["properties"].as_object();
+            found.extend(properties.into_iter().flat_map(|keys| keys.keys().cloned()));
+            let members = schema
+                .as_object()
+                .into_iter()
+                .flat_map(|node| node.values());
+            let items = schema.as_array().into_iter().flatten();
+            members.chain(items).for_each(|child| keys(child, found));
+        }
+        let schema = serde_json::from_str(super::super::SCHEMA).unwrap();
+        let mut found = Vec::new();
+        keys(&schema, &mut found);
+        assert!(found.len() > 60, "{found:?}");
+        for key in found {
+            assert!(is_shown(&key), "{key}");
         }
     }
 

@@ -21,6 +21,7 @@ use super::state::HttpState;
 use crate::actors::Submit;
 use crate::domain::{Arrival, CallerGuard, DropReason, Provider, Source, Timestamp};
 use crate::providers::signature::WhichSecret;
+use crate::providers::slack::is_ssl_check;
 use crate::providers::{Dropped, Headers, Rejection, Secrets, clipped};
 use crate::store::{Append, Appended};
 use crate::telemetry::{GatewayEvent, RequestEnd};
@@ -74,8 +75,13 @@ pub(super) async fn receive(
         .ingress_at(request.path())
         .filter(|ingress| settings.secrets(*ingress).is_some())
         .ok_or(ApiError::NotFound)?;
+    if is_certificate_test(&request, ingress) {
+        return Ok(HttpResponse::Ok().finish());
+    }
     if request.method() != Method::POST {
-        return Err(ApiError::MethodNotAllowed { allow: "POST" });
+        let is_slack = ingress.provider() == Provider::Slack && request.method() != Method::GET;
+        let allow = if is_slack { "GET, POST" } else { "POST" };
+        return Err(ApiError::MethodNotAllowed { allow });
     }
     let delivery = Delivery {
         request: &request,
@@ -96,6 +102,13 @@ pub(super) async fn receive(
     };
     state.metrics().request(ingress.provider(), ended);
     answer
+}
+
+/// True for Slack's test of a certificate when it comes as a GET: its form is the query then.
+fn is_certificate_test(request: &HttpRequest, ingress: Ingress) -> bool {
+    request.method() == Method::GET
+        && ingress.provider() == Provider::Slack
+        && is_ssl_check(None, request.query_string().as_bytes())
 }
 
 impl Delivery<'_> {

@@ -9,14 +9,18 @@ use super::error::{ApiError, FieldProblem};
 use super::fields::{Fields, whole_number};
 use super::state::HttpState;
 use crate::actors::Submit;
-use crate::domain::{EventId, Identity, InstanceName, ParseError, Seq, Subject, Timestamp};
+use crate::domain::{
+    EventId, Identity, InstanceName, ParseError, Seq, Subject, Timestamp, nearest,
+};
 use crate::store::{
-    DeadSelection, EventSelection, NewDelivery, OperatorRelease, Period, Position, Redrive,
-    Redriven, Replay, SubjectFilter, Write,
+    DeadSelection, EventSelection, NewDelivery, NoSuchInstance, OperatorRelease, Period, Position,
+    Redrive, Redriven, Replay, SubjectFilter, Write,
 };
 
 /// Deliveries or events that one request may name.
 const NAMED_MAX: usize = 500;
+/// Known names that are told where an unknown one was given.
+const NEAREST_MAX: usize = 5;
 /// Pieces without anything to redrive that one request skips over.
 const PIECES_MAX: u32 = 100;
 
@@ -26,6 +30,8 @@ struct AppendedBody {
     dry_run: bool,
     appended: usize,
     skipped: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<i64>,
     deliveries: Vec<AppendedDelivery>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more: bool,
@@ -48,6 +54,7 @@ impl AppendedBody {
             appended: done.deliveries.len(),
             // What waits for a consumer now was not sent.
             skipped: done.skipped.saturating_add(done.held),
+            unknown: done.unknown.clone(),
             deliveries: done.deliveries.iter().map(shown).collect(),
             more,
         }
@@ -83,6 +90,7 @@ pub(super) async fn redrive(
         let piece = submit(&state, piece).await?;
         done.skipped = done.skipped.saturating_add(piece.skipped);
         done.held = done.held.saturating_add(piece.held);
+        done.unknown.extend(piece.unknown);
         done.deliveries = piece.deliveries;
         done.next = piece.next;
         match done.next {
@@ -129,23 +137,30 @@ pub(super) async fn replay(
         run: None,
     };
     admit(&state, &identity).map_err(|error| record_refusal(&state, &identity, error))?;
+    // Whoever the configuration names may be replayed to before the first fetch.
+    let is_listed = !state.settings().instances.0.is_empty();
     let piece = |after, dry_run| Replay {
         selection: selection.clone(),
         instance: instance.clone(),
+        is_listed,
         after,
         dry_run,
     };
+    let replay = async |after, dry_run| {
+        let done = submit(&state, piece(after, dry_run)).await?;
+        done.map_err(|unknown| no_such_instance(&instance, &unknown))
+    };
     // One piece is what a request may select; look before anything is sent.
-    let first = submit(&state, piece(Position::START, true)).await?;
+    let first = replay(Position::START, true).await?;
     if let Some(next) = first.next
-        && is_any(&submit(&state, piece(next, true)).await?)
+        && is_any(&replay(next, true).await?)
     {
         return Err(too_many());
     }
     let mut done = if dry_run {
         first
     } else {
-        submit(&state, piece(Position::START, false)).await?
+        replay(Position::START, false).await?
     };
     done.next = None;
     Ok(HttpResponse::Ok().json(AppendedBody::new(dry_run, &done)))
@@ -153,6 +168,19 @@ pub(super) async fn replay(
 
 fn is_any(piece: &Redriven) -> bool {
     !piece.deliveries.is_empty() || piece.skipped > 0 || piece.held > 0 || piece.next.is_some()
+}
+
+fn no_such_instance(instance: &InstanceName, unknown: &NoSuchInstance) -> ApiError {
+    let near = nearest(instance.as_str(), &unknown.known, NEAREST_MAX).join(", ");
+    let known = match unknown.known.len() {
+        0 => "none is yet".to_owned(),
+        found if found <= NEAREST_MAX => format!("known are {near}"),
+        _ => format!("the nearest are {near}"),
+    };
+    ApiError::InvalidFields(vec![FieldProblem {
+        field: "instance".to_owned(),
+        message: format!("must be known, and {instance} is not: {known}"),
+    }])
 }
 
 fn too_many() -> ApiError {
@@ -225,6 +253,7 @@ fn moment(text: &str) -> Result<Timestamp, ParseError> {
 #[serde(rename_all = "camelCase")]
 struct ReleaseBody {
     dry_run: bool,
+    known: bool,
     lease: bool,
     claims: u64,
     actors: u64,
@@ -255,6 +284,7 @@ pub(super) async fn release(
     let released = submit(&state, fields.finish(release)?).await?;
     Ok(HttpResponse::Ok().json(ReleaseBody {
         dry_run,
+        known: released.known,
         lease: released.lease,
         claims: released.claims,
         actors: released.actors,

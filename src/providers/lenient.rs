@@ -18,6 +18,8 @@ use serde_json::value::RawValue;
 
 /// How many items of an array are read; the rest is skipped.
 pub const ITEMS_MAX: usize = 256;
+/// Characters of a name; those of the providers are far shorter.
+const NAME_CHARS_MAX: usize = 200;
 
 /// The fields wanted of an object, by name.
 pub type Fields = &'static [(&'static str, Want)];
@@ -118,6 +120,13 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text_in(self.leaf(name)?).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The text in a field that names a person or a place; `None` when it is longer than any name.
+    #[must_use]
+    pub fn name(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.text(name)
+            .filter(|text| text.chars().nth(NAME_CHARS_MAX).is_none())
     }
 
     /// The number in a field, when it is a whole one from 0 to 2⁶⁴ − 1.

@@ -184,8 +184,12 @@ fn settle_log(connection: &Connection) -> rusqlite::Result<()> {
 /// Opens the pool of query-only connections; the file must exist.
 ///
 /// # Errors
-/// When no connection can be made.
+/// When no connection can be made in time.
 pub fn open_readers(path: &Path) -> Result<ReadPool, OpenError> {
+    open_readers_within(path, READER_WAIT)
+}
+
+fn open_readers_within(path: &Path, wait: Duration) -> Result<ReadPool, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let manager = SqliteConnectionManager::file(path)
         .with_flags(flags)
@@ -196,10 +200,30 @@ pub fn open_readers(path: &Path) -> Result<ReadPool, OpenError> {
     r2d2::Pool::builder()
         .max_size(READERS)
         .min_idle(Some(1))
-        .connection_timeout(READER_WAIT)
+        .connection_timeout(wait)
         .build(manager)
-        .map_err(|error| OpenError::Corrupt {
+        .map_err(|error| OpenError::Readers {
             path: path.display().to_string(),
+            seconds: wait.as_secs_f64(),
             detail: error.to_string(),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_that_cannot_be_made_in_time_are_no_damage_of_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("missing.db");
+        let error = open_readers_within(&path, Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, OpenError::Readers { .. }), "{error}");
+        let told = error.to_string();
+        assert!(
+            told.contains("missing.db was made within 0.02 s: "),
+            "{told}"
+        );
+        assert!(!told.contains("damaged"), "{told}");
+    }
 }

@@ -84,6 +84,16 @@ pub enum OpenError {
         /// The database's word for it.
         detail: String,
     },
+    /// No connection that reads it was made in time; the file itself may be well.
+    #[error("no connection that reads {path} was made within {seconds} s: {detail}")]
+    Readers {
+        /// The file.
+        path: String,
+        /// How long was waited.
+        seconds: f64,
+        /// What the attempts met.
+        detail: String,
+    },
     /// The SQLite that is linked in has a fault that loses committed writes.
     #[error("SQLite {found} is too old: 3.51.3 or newer is needed")]
     Sqlite {

@@ -6,6 +6,9 @@ use super::error::StoreError;
 use super::writer::Tx;
 use crate::domain::InstanceName;
 
+/// Names that are looked through for the one that was meant.
+const KNOWN_MAX: i64 = 10_000;
+
 /// The number of an instance, whose row is made if there is none.
 pub(super) fn ensure(tx: &Tx<'_>, name: &InstanceName) -> Result<i64, StoreError> {
     let found = tx.first(
@@ -51,4 +54,27 @@ pub(super) fn find(tx: &Tx<'_>, name: &InstanceName) -> Result<Option<i64>, Stor
         |row| row.get(0),
         "find an instance",
     )
+}
+
+/// True when an instance has a row and was not forgotten.
+pub(super) fn is_known(tx: &Tx<'_>, name: &InstanceName) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 FROM instances WHERE name = ?1 AND forgotten_at_ms = 0",
+        params![name.as_str()],
+        |_| Ok(()),
+        "look for an instance",
+    )?;
+    Ok(found.is_some())
+}
+
+/// The names that are known, for people and in their order; some of them when there are very many.
+pub(super) fn known(tx: &Tx<'_>) -> Result<Vec<String>, StoreError> {
+    let mut names = tx.all(
+        "SELECT name FROM instances WHERE forgotten_at_ms = 0 LIMIT ?1",
+        params![KNOWN_MAX],
+        |row| row.get(0),
+        "read the names of the instances",
+    )?;
+    names.sort();
+    Ok(names)
 }

@@ -54,8 +54,8 @@ pub use effects::Effects;
 pub use error::{OpenError, StoreError};
 pub use late_routing::{RouteHeld, Routed};
 pub use operator::{
-    DeadSelection, EventSelection, NewDelivery, OperatorRelease, Position, Redrive, Redriven,
-    Released, Replay,
+    DeadSelection, EventSelection, NewDelivery, NoSuchInstance, OperatorRelease, Position, Redrive,
+    Redriven, Released, Replay,
 };
 pub use page_limit::PageLimit;
 pub use pending::{PendingWrite, pending};

@@ -99,6 +99,28 @@ fn a_slack_request_that_is_old_or_unsigned_is_refused() {
 }
 
 #[test]
+fn slack_may_test_a_certificate_with_a_get_and_nothing_else() {
+    let gateway = TestGateway::start();
+    for path in ["/slack/events", "/slack/interactions", "/slack/commands"] {
+        for query in ["ssl_check=1", "token=x&ssl_check=1"] {
+            let reply = gateway.call("GET", &format!("{path}?{query}")).send();
+            assert_eq!((reply.status, reply.body.len()), (200, 0), "{path} {query}");
+        }
+        for other in ["", "?ssl_check=0", "?ssl_check"] {
+            let reply = gateway.call("GET", &format!("{path}{other}")).send();
+            reply.assert_error(405, "method-not-allowed");
+        }
+        let head = gateway.call("PUT", &format!("{path}?ssl_check=1")).send();
+        head.assert_error(405, "method-not-allowed");
+        let posted = gateway.call("POST", &format!("{path}?ssl_check=1")).send();
+        posted.assert_error(401, "bad-signature");
+    }
+    let other = gateway.call("GET", "/gh-webhook?ssl_check=1").send();
+    other.assert_error(405, "method-not-allowed");
+    assert_nothing_stored(&gateway);
+}
+
+#[test]
 fn a_route_that_is_disabled_or_has_no_secret_is_not_there() {
     let gateway = TestGateway::with(|config| {
         config.github.webhook.enabled = false;

@@ -1,8 +1,11 @@
 //! The edges of the API: fields that are missing, malformed, out of range or not one's own.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::support::client::Reply;
+use crate::support::openapi::openapi;
 use crate::support::{TestGateway, comment_on};
 
 #[test]
@@ -34,6 +37,64 @@ fn a_write_of_the_api_is_json_and_says_so() {
         .call("DELETE", "/api/v1/gateway/claims")
         .body(r#"{"subject":"loop-a"}"#);
     claim.send().assert_error(415, "unsupported-media-type");
+}
+
+/// The same value with a field that nobody described in each of its objects.
+fn with_unheard_fields(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.iter();
+            let mut members: serde_json::Map<String, Value> = members
+                .map(|(name, member)| (name.clone(), with_unheard_fields(member)))
+                .collect();
+            members.insert("zzz".to_owned(), json!({"zzz": [1]}));
+            Value::Object(members)
+        }
+        Value::Array(items) => items.iter().map(with_unheard_fields).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// Every example of a body that the API takes: its method, path and schema with it.
+fn example_bodies() -> Vec<(String, String, &'static Value, &'static Value)> {
+    let openapi = openapi();
+    let mut bodies = Vec::new();
+    for (path, method) in openapi.operations() {
+        let operation = &openapi.document["paths"][&path][method.to_lowercase()];
+        let content = &openapi.resolve(&operation["requestBody"])["content"]["application/json"];
+        let is_ours = path.starts_with("/api/v1/gateway/");
+        let examples = content["examples"].as_object().filter(|_| is_ours);
+        for example in examples.into_iter().flat_map(serde_json::Map::values) {
+            let value = &openapi.resolve(example)["value"];
+            bodies.push((method.clone(), path.clone(), &content["schema"], value));
+        }
+    }
+    bodies
+}
+
+#[test]
+fn a_field_that_nobody_described_is_ignored_in_every_body_and_at_every_level() {
+    let (plain, odd) = (TestGateway::start(), TestGateway::start());
+    let mut routes = BTreeSet::new();
+    let mut taken = 0;
+    for (method, path, schema, body) in example_bodies() {
+        let with_more = with_unheard_fields(body);
+        let problems = openapi().problems(&format!("body of {method} {path}"), schema, &with_more);
+        assert_eq!(problems, [""; 0], "{method} {path}");
+        let answers = [(&plain, body), (&odd, &with_more)].map(|(gateway, body)| {
+            let mut reply = gateway.call(&method, &path).json(body).send().json();
+            // Chance and the clock.
+            for member in ["pollAfter", "lease", "since", "retryAfter"] {
+                reply.as_object_mut().unwrap().remove(member);
+            }
+            reply
+        });
+        assert_eq!(answers[0], answers[1], "{method} {path} {with_more}");
+        taken += usize::from(answers[0].get("error").is_none());
+        routes.insert((method, path));
+    }
+    assert_eq!(routes.len(), 11, "{routes:?}");
+    assert!(taken > 11, "{taken} examples are taken");
 }
 
 #[test]

@@ -238,6 +238,18 @@ fn a_dead_delivery_is_sent_again_once() {
         (&again["appended"], &again["skipped"]),
         (&json!(0), &json!(1))
     );
+    for (verb, body) in [
+        ("redrive", json!({"seqs": [98, 1]})),
+        ("replay", json!({"instance": "laptop", "events": [98, 1]})),
+    ] {
+        let told = gateway.api("POST", &format!("/operator/{verb}"), &body);
+        let told = told.assert(200);
+        assert_eq!(
+            (&told["skipped"], &told["unknown"]),
+            (&json!(1), &json!([98])),
+            "{verb}"
+        );
+    }
     let answer = gateway.fetch("laptop", &json!({}));
     assert_eq!(answer["deliveries"][0]["redriveOf"], 1);
     gateway.wait_for_records("gateway.operator", 1);
@@ -247,6 +259,18 @@ fn a_dead_delivery_is_sent_again_once() {
 fn stored_events_are_sent_to_whom_an_operator_names() {
     let gateway = furnished();
     let replay = json!({"instance": "desktop", "events": [3, 1]});
+    for path in ["/operator/replay", "/operator/replay?dryRun=true"] {
+        let refused = gateway.api("POST", path, &replay);
+        refused.assert_error(422, "invalid-field");
+        assert_eq!(
+            refused.json()["fields"],
+            json!([{
+                "field": "instance",
+                "message": "must be known, and desktop is not: known are laptop",
+            }])
+        );
+    }
+    gateway.fetch("desktop", &json!({}));
     let dry = gateway
         .api("POST", "/operator/replay?dryRun=true", &replay)
         .assert(200);
@@ -271,7 +295,13 @@ fn what_an_instance_holds_is_taken_from_it() {
     let released = gateway.api("POST", "/operator/release", &body).assert(200);
     assert_eq!(
         released,
-        json!({"dryRun": false, "lease": true, "claims": 1, "actors": 0})
+        json!({"dryRun": false, "known": true, "lease": true, "claims": 1, "actors": 0})
+    );
+    let nobody = json!({"instance": "nobody", "what": ["claims"]});
+    let released = gateway.api("POST", "/operator/release", &nobody);
+    assert_eq!(
+        released.assert(200),
+        json!({"dryRun": false, "known": false, "lease": false, "claims": 0, "actors": 0})
     );
     let other = gateway
         .fetch_call("laptop", &json!({"peer": "another"}))
@@ -331,6 +361,7 @@ fn a_replay_of_too_much_is_refused_whole() {
             reply.join().unwrap().assert(202);
         }
     }
+    gateway.fetch("laptop", &json!({}));
     let all = json!({"instance": "laptop", "subject": "loop-github-octo-repo-15"});
     let reply = gateway.api("POST", "/operator/replay", &all);
     reply.assert_error(422, "invalid-field");

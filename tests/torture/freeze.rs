@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::consumers::Temper;
 use crate::gateway::Gateway;
-use crate::mail::{Mail, subjects};
+use crate::mail::Mail;
 use crate::program::{Home, Running};
 use crate::world::World;
 use crate::{number_of, pass, wait_for};
@@ -43,25 +43,6 @@ fn a_gateway_that_is_frozen_again_and_again_loses_nothing_and_blames_nobody() {
     freeze_again_and_again(number_of("TORTURE_FREEZES", 50));
 }
 
-/// The program's own consumer of the first work item, with a peer of its own.
-fn consume(gateway: &Gateway, peer: &str) -> Running {
-    let url = format!("http://127.0.0.1:{}", gateway.port);
-    let directory = gateway.home.path(peer);
-    let [subject, _] = subjects(1);
-    gateway.home.start(&[
-        "consume",
-        "--url",
-        &url,
-        "--instance",
-        "laptop",
-        "--claim",
-        &format!("{subject}=driver"),
-        "--print",
-        "--state-dir",
-        directory.to_str().unwrap(),
-    ])
-}
-
 fn signal(running: &Running, signal: rustix::process::Signal) {
     let pid = i32::try_from(running.process()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -91,7 +72,7 @@ fn is_of(line: &str, mark: u64) -> bool {
 fn a_consumer_that_is_frozen_for_longer_than_its_lease_gives_way_and_takes_nothing_back() {
     let gateway = Gateway::new(Home::new(), World::limits());
     gateway.start();
-    let first = consume(&gateway, "first");
+    let first = gateway.consume(gateway.port, "first");
     wait_for("the claim", 30, || {
         gateway.number("SELECT count(*) FROM claims") == 1
     });
@@ -102,7 +83,7 @@ fn a_consumer_that_is_frozen_for_longer_than_its_lease_gives_way_and_takes_nothi
     signal(&first, rustix::process::Signal::STOP);
     pass(LONGER_THAN_A_LEASE_MS);
     send(&gateway, 2);
-    let second = consume(&gateway, "second");
+    let second = gateway.consume(gateway.port, "second");
     assert!(is_of(&second.line_with("mark-2 "), 2));
     wait_for("the outcome", 30, || outcome(&gateway, 2) == "delivered");
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use the_loop_gateway::domain::Timestamp;
 use the_loop_gateway::store::verify;
 
-use crate::mail::{GITHUB_SECRET, ITEMS, JIRA_SECRET, SLACK_SECRET};
+use crate::mail::{GITHUB_SECRET, ITEMS, JIRA_SECRET, SLACK_SECRET, subjects};
 use crate::now_ms;
 use crate::program::{Home, Running};
 use crate::support::{Call, Reply};
@@ -69,6 +69,26 @@ impl Gateway {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         self.environment = variables.iter().map(owned).collect();
         self
+    }
+
+    /// The program's own consumer of the first work item, with a peer of its own, which reaches the
+    /// gateway through a port.
+    pub(crate) fn consume(&self, port: u16, peer: &str) -> Running {
+        let url = format!("http://127.0.0.1:{port}");
+        let directory = self.home.path(peer);
+        let [subject, _] = subjects(1);
+        self.home.start(&[
+            "consume",
+            "--url",
+            &url,
+            "--instance",
+            "laptop",
+            "--claim",
+            &format!("{subject}=driver"),
+            "--print",
+            "--state-dir",
+            directory.to_str().unwrap(),
+        ])
     }
 
     /// Starts it, without waiting until it listens.

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::gateway::{Gateway, free_port};
-use crate::mail::{Mail, subjects};
-use crate::program::{Home, Running};
+use crate::mail::Mail;
+use crate::program::Home;
 use crate::world::World;
 use crate::{now_ms, number_of, pass, wait_for};
 
@@ -75,21 +75,6 @@ fn haproxy() -> Option<PathBuf> {
         .find(|path: &PathBuf| Path::is_file(path))
 }
 
-fn consume(gateway: &Gateway, proxy: &Proxy) -> Running {
-    let url = format!("http://127.0.0.1:{}", proxy.port);
-    let [subject, _] = subjects(1);
-    gateway.home.start(&[
-        "consume",
-        "--url",
-        &url,
-        "--instance",
-        "laptop",
-        "--claim",
-        &format!("{subject}=driver"),
-        "--print",
-    ])
-}
-
 /// Sends events at all distances from a cut; each must come, once, in order and soon.
 fn consume_behind(cut: Cut, events: u64) {
     let gateway = Gateway::new(Home::new(), World::limits());
@@ -97,7 +82,7 @@ fn consume_behind(cut: Cut, events: u64) {
     let Some(proxy) = Proxy::start(&gateway.home, gateway.port, cut) else {
         return;
     };
-    let consumer = consume(&gateway, &proxy);
+    let consumer = gateway.consume(proxy.port, "peer");
     wait_for("the claim", 30, || {
         gateway.number("SELECT count(*) FROM claims") == 1
     });

@@ -1,9 +1,10 @@
 //! The lock, the directory and its disk, descriptors, the clock.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use rustix::fs::statvfs;
+use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 
 use super::Patient;
@@ -61,9 +62,16 @@ pub(super) fn of_disk(patient: &Patient<'_>, findings: &mut Findings) -> Result<
     let config = patient.config();
     let root = &config.state_root;
     let shown = root.display();
+    if let Some(why) = obstacle(root) {
+        let text = format!(
+            "{shown} cannot hold a store: {why}; set state.root to a directory that the gateway's \
+             user can make and write"
+        );
+        return findings.wrong("state root", text);
+    }
     let found = match std::fs::metadata(root) {
         Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             let text = format!("{shown} is not there yet; the first start makes it");
             return findings.unsure("state root", text);
         }
@@ -83,6 +91,31 @@ pub(super) fn of_disk(patient: &Patient<'_>, findings: &mut Findings) -> Result<
     }
     of_filesystem(root, findings)?;
     of_free_space(config, findings)
+}
+
+/// What keeps the state root from being used, or from being made where it is not there yet.
+fn obstacle(root: &Path) -> Option<String> {
+    root.ancestors().find_map(at_place)?.err()
+}
+
+/// What is at a place: an obstacle, a directory that can be written, or nothing.
+fn at_place(place: &Path) -> Option<Result<(), String>> {
+    let shown = place.display();
+    match std::fs::metadata(place) {
+        Ok(found) if found.is_dir() => {
+            let allowed = access(place, Access::WRITE_OK | Access::EXEC_OK);
+            Some(allowed.map_err(|error| format!("{shown} cannot be written ({error})")))
+        }
+        Ok(_) => Some(Err(format!("{shown} is no directory"))),
+        Err(error) if error.kind() == ErrorKind::NotFound && place.is_symlink() => {
+            Some(Err(format!("{shown} is a link to nothing")))
+        }
+        // What is in its way is found above it.
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+            None
+        }
+        Err(error) => Some(Err(format!("{shown} cannot be looked at ({error})"))),
+    }
 }
 
 fn of_filesystem(root: &Path, findings: &mut Findings) -> Result<(), Failure> {
@@ -220,6 +253,36 @@ impl ProviderDate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_root_that_cannot_be_is_found_by_what_is_in_its_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |path: &str| directory.path().join(path);
+        std::fs::write(at("file"), "").unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
+        for (root, why) in [
+            ("file", "file is no directory"),
+            ("file/below/it", "file is no directory"),
+            ("link", "link is a link to nothing"),
+            ("link/below", "link is a link to nothing"),
+        ] {
+            let told = obstacle(&at(root)).unwrap();
+            assert!(told.ends_with(why), "{root}: {told}");
+        }
+        for root in ["", "not/there/yet"] {
+            assert_eq!(obstacle(&at(root)), None, "{root}");
+        }
+        // Nothing is closed to root.
+        if !rustix::process::geteuid().is_root() {
+            std::fs::create_dir(at("closed")).unwrap();
+            let mode = std::fs::Permissions::from_mode(0o500);
+            std::fs::set_permissions(at("closed"), mode).unwrap();
+            for root in ["closed", "closed/below"] {
+                let told = obstacle(&at(root)).unwrap();
+                assert!(told.contains("closed cannot be written ("), "{told}");
+            }
+        }
+    }
 
     #[test]
     fn the_limit_of_a_process_is_read_from_its_line() {

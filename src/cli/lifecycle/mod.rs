@@ -6,6 +6,7 @@
 mod background;
 mod fault;
 mod log;
+mod meant;
 mod report;
 mod restart;
 mod start;

@@ -10,16 +10,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::log::path_of;
+use super::meant::{Meant, Which};
 use super::{Fault, Process, background, if_there, shown_path, status_text};
 use crate::app;
 use crate::cli::api::Api;
-use crate::cli::check::{SecretState, secrets_of};
+use crate::cli::check::SecretState;
 use crate::cli::context::{Context, reached_at};
 use crate::cli::failure::Failure;
 use crate::cli::file::{self, Rows};
+use crate::cli::instances;
 use crate::cli::list::Format;
 use crate::cli::shown::Times;
-use crate::config::{GatewayConfig, LoadedConfig};
+use crate::config::GatewayConfig;
 use crate::domain::Clock;
 
 const EXAMPLES: &str = "\
@@ -29,9 +31,12 @@ Examples:
   the-loop-gateway --config /etc/gateway.yaml status --absolute
 
 Shows the process, its ingresses and the socket, the store and its WAL, the instances within their
-lease, which secrets are set, and what waits for a restart. `doctor` says what to do about it.
+lease, which secrets are set, and what waits for a restart. `doctor` says what to do about it. A
+config that was broken meanwhile is one of the problems, as long as it says where its state root is;
+else --state-root does.
 
-Exit codes: 0 it runs and is well, 1 it does not run or something is wrong, 2 the config is wrong.";
+Exit codes: 0 it runs and is well, 1 it does not run or something is wrong, 2 the config does not
+say which one is meant.";
 
 const API: &str = "/api/v1/gateway";
 
@@ -39,6 +44,8 @@ const API: &str = "/api/v1/gateway";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Status {
+    #[command(flatten)]
+    which: Which,
     /// How to write it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -152,21 +159,6 @@ struct Part {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct InstanceRow {
-    instance: String,
-    lease: Lease,
-    backlog: u64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Lease {
-    live: bool,
-    expires_in: f64,
-}
-
-#[derive(Debug, Deserialize)]
 struct SubjectRow {
     subject: String,
     unattended: bool,
@@ -174,8 +166,11 @@ struct SubjectRow {
 
 impl Status {
     pub(in crate::cli) fn perform(&self, context: &Context) -> Result<(), Failure> {
-        let loaded = context.load_with_warnings()?;
-        let shown = Context::wait_for(Shown::look(&loaded, context))?;
+        let meant = self.which.meant(context)?;
+        for warning in &meant.warnings {
+            context.output.note(&warning.to_string());
+        }
+        let shown = Context::wait_for(Shown::look(&meant, context))?;
         let text = match self.format {
             Format::Json => serde_json::to_string_pretty(&shown).map_err(Failure::Rows)?,
             Format::Table => {
@@ -197,10 +192,10 @@ impl Status {
 }
 
 impl Shown {
-    async fn look(loaded: &LoadedConfig, context: &Context) -> Result<Self, Failure> {
-        let config = &loaded.config;
-        let process = Process::of(&config.state_root)?;
-        let mut shown = Self::of_files(loaded, process.as_ref());
+    async fn look(meant: &Meant, context: &Context) -> Result<Self, Failure> {
+        let config = &meant.config;
+        let process = Process::of(meant.root())?;
+        let mut shown = Self::of_files(meant, process.as_ref());
         let Some(process) = process else {
             let rows = |which| file::rows(which, &config.store_path, context.clock.now());
             shown.take_rows(
@@ -231,12 +226,12 @@ impl Shown {
             .await?;
         let subjects = api.get_all(&format!("{API}/subjects"), "subjects").await?;
         shown.take_rows(instances, subjects);
-        shown.ok = shown.ok && shown.ready;
+        shown.ok = shown.ok && shown.ready && !meant.is_config_wrong;
         Ok(shown)
     }
 
-    fn of_files(loaded: &LoadedConfig, process: Option<&Process>) -> Self {
-        let config = &loaded.config;
+    fn of_files(meant: &Meant, process: Option<&Process>) -> Self {
+        let config = &meant.config;
         let note = process.and_then(|process| process.note.as_deref());
         let url = |address| reached_at(address).ok().map(|base| base.to_string());
         let path = note.and_then(|note| note.config.as_ref());
@@ -262,8 +257,8 @@ impl Shown {
             instances: Vec::new(),
             unattended: Vec::new(),
             restart_required: Vec::new(),
-            secrets: secrets_of(config, &loaded.environment),
-            problems: Vec::new(),
+            secrets: meant.secrets(),
+            problems: meant.problems(),
         }
     }
 
@@ -288,7 +283,7 @@ impl Shown {
     fn take_rows(&mut self, instances: Vec<Value>, subjects: Vec<Value>) {
         let rows = instances.into_iter().map(serde_json::from_value);
         let live =
-            rows.filter_map(|row: Result<InstanceRow, _>| row.ok().filter(|row| row.lease.live));
+            rows.filter_map(|row: Result<instances::Row, _>| row.ok().filter(|row| row.lease.live));
         self.instances = live
             .map(|row| Live {
                 instance: row.instance,

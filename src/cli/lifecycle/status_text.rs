@@ -1,8 +1,9 @@
 //! `status` for people.
 
 use super::status::{Details, Ingress, Live, Shown};
+use crate::cli::instances::left;
 use crate::cli::output::Output;
-use crate::cli::shown::{NONE, Times, count, plain, seconds};
+use crate::cli::shown::{NONE, Times, count, plain};
 use crate::cli::size::size;
 use crate::cli::table::{Column, TableRow, render};
 
@@ -134,9 +135,9 @@ fn instances(live: &[Live]) -> String {
     }
     let number = u64::try_from(live.len()).unwrap_or(u64::MAX);
     let named = live.iter().take(NAMED_MAX).map(|one| {
-        let left = seconds(one.expires_in);
+        let left = left(one.expires_in);
         let backlog = count(one.backlog, "delivery waits", "deliveries wait");
-        format!("{} ({left} left, {backlog})", plain(&one.instance))
+        format!("{} ({left}, {backlog})", plain(&one.instance))
     });
     let named = named.collect::<Vec<_>>().join(", ");
     let more = if live.len() > NAMED_MAX { ", …" } else { "" };

@@ -7,6 +7,7 @@ use clap::Args;
 use super::{SendOptions, Signed, Target, headers, new_delivery_id, no_sample, post, read};
 use crate::cli::context::Context;
 use crate::cli::failure::Failure;
+use crate::cli::paths::tidy_path;
 use crate::cli::samples::github::{GITHUB, Scene};
 use crate::cli::samples::{Sample, moment, new_id};
 use crate::config::GatewayConfig;
@@ -37,7 +38,7 @@ pub(super) struct SendGitHub {
     /// The event, as X-GitHub-Event names it
     event: String,
     /// A file with the payload in place of a sample, sent byte for byte
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = tidy_path())]
     file: Option<PathBuf>,
     /// The sample's repository: [host/]owner/repo [default: the first one of the config]
     #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryPattern::parse)]

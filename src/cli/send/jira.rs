@@ -7,6 +7,7 @@ use clap::Args;
 use super::{SendOptions, Signed, Target, new_delivery_id, no_sample, post, read};
 use crate::cli::context::Context;
 use crate::cli::failure::Failure;
+use crate::cli::paths::tidy_path;
 use crate::cli::samples::jira::{JIRA, Scene};
 use crate::cli::samples::{Sample, new_id};
 use crate::config::GatewayConfig;
@@ -34,7 +35,7 @@ pub(super) struct SendJira {
     #[arg(required_unless_present = "file")]
     event: Option<String>,
     /// A file with the payload in place of a sample, sent byte for byte
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = tidy_path())]
     file: Option<PathBuf>,
     /// The sample's issue [default: the first project's number 1]
     #[arg(long, value_name = "KEY-N")]

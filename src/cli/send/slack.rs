@@ -7,6 +7,7 @@ use clap::Args;
 use super::{SendOptions, Signed, Target, no_sample, post, read};
 use crate::cli::context::Context;
 use crate::cli::failure::Failure;
+use crate::cli::paths::tidy_path;
 use crate::cli::samples::slack::{Route, SLACK, Scene};
 use crate::cli::samples::{Sample, new_id};
 use crate::domain::{Clock, Timestamp};
@@ -35,7 +36,7 @@ pub(super) struct SendSlack {
     /// The sample, or the route of a file
     event: String,
     /// A file with the body in place of a sample, sent byte for byte
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = tidy_path())]
     file: Option<PathBuf>,
     /// The sample's channel
     #[arg(long, value_name = "ID", default_value = "C0123")]

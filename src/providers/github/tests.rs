@@ -273,6 +273,14 @@ fn without_a_sender_the_author_did_it_and_a_ghost_is_nobody() {
         actor(r#""comment": null, "sender": {"login": ""}"#).as_deref(),
         Some("author")
     );
+    let long = "l".repeat(201);
+    assert_eq!(
+        actor(&format!(
+            r#""comment": null, "sender": {{"login": "{long}"}}"#
+        ))
+        .as_deref(),
+        Some("author")
+    );
     let ghost = issue(r#""action": "closed""#).replace(r#"{"login": "author"}"#, "null");
     assert_eq!(stored("issues", &ghost).actor, None);
 }

@@ -36,9 +36,9 @@ pub(super) fn named(kind: &str, payload: &Node<'_>, repository: &Repository) -> 
 pub(super) fn actor(payload: &Node<'_>) -> Option<EventActor> {
     let author = || {
         let object = AUTHORED.iter().find(|object| payload.has(object))?;
-        payload.at(object).at("user").text("login")
+        payload.at(object).at("user").name("login")
     };
-    let login = payload.at("sender").text("login").or_else(author)?;
+    let login = payload.at("sender").name("login").or_else(author)?;
     Some(EventActor {
         provider: Provider::GitHub,
         name: login.into_owned(),

@@ -231,7 +231,7 @@ impl<'a> Body<'a> {
 fn account(node: &Node<'_>) -> Option<EventActor> {
     let name = ["accountId", "name", "key"]
         .into_iter()
-        .find_map(|field| node.text(field))?;
+        .find_map(|field| node.name(field))?;
     Some(EventActor {
         provider: Provider::Jira,
         name: name.into_owned(),

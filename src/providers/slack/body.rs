@@ -119,7 +119,7 @@ fn moment(ts: &str) -> Option<Timestamp> {
 
 /// The id in a field that holds either an id or an object with one.
 pub(super) fn id_in<'a>(node: &Node<'a>, field: &str) -> Option<Cow<'a, str>> {
-    node.text(field).or_else(|| node.at(field).text("id"))
+    node.name(field).or_else(|| node.at(field).name("id"))
 }
 
 /// A Slack account as the one who did it.

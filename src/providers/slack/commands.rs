@@ -14,15 +14,15 @@ const KIND: &str = "slash_command";
 /// user.
 pub(super) fn judge(body: &Body<'_>, delivery: Delivery<'_>) -> Result<SlackVerdict, Rejection> {
     let place = Place {
-        teams: body.node.text("team_id").into_iter().collect(),
-        channel: body.node.text("channel_id"),
+        teams: body.node.name("team_id").into_iter().collect(),
+        channel: body.node.name("channel_id"),
         thread: None,
     };
     let trigger = body.node.text("trigger_id");
     let facts = Facts {
         keys: place.references(delivery.declared),
         dedup_keys: dedup::of_command(body, &place),
-        actor: body::actor(body.node.text("user_id")),
+        actor: body::actor(body.node.name("user_id")),
         on_unresolved: OnUnresolved::ToActor,
         id: trigger.map(Cow::into_owned),
         kind: KIND.to_owned(),

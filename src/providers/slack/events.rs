@@ -27,7 +27,7 @@ pub(super) fn judge(body: &Body<'_>, delivery: Delivery<'_>) -> Result<SlackVerd
         return Ok(super::dropped(DropReason::NoWorkItem, &kind, &id));
     }
     let facts = Facts {
-        actor: body::actor(id_in(event, "user").or_else(|| event.text("user_id"))),
+        actor: body::actor(id_in(event, "user").or_else(|| event.name("user_id"))),
         keys: place.references(delivery.declared),
         dedup_keys: dedup::of_event(body, &place),
         on_unresolved: match &*kind {
@@ -43,14 +43,14 @@ pub(super) fn judge(body: &Body<'_>, delivery: Delivery<'_>) -> Result<SlackVerd
 /// A channel that two organisations share is named after the sender's team; the team that the
 /// app is installed in is the one that bindings and the catch-up know.
 fn place_of<'a>(body: &Body<'a>) -> Place<'a> {
-    let mut teams: Vec<Cow<'a, str>> = body.node.text("team_id").into_iter().collect();
+    let mut teams: Vec<Cow<'a, str>> = body.node.name("team_id").into_iter().collect();
     let installed = body.node.items("authorizations").next();
-    let installed = installed.and_then(|authorization| authorization.text("team_id"));
+    let installed = installed.and_then(|authorization| authorization.name("team_id"));
     teams.extend(installed.filter(|team| !teams.contains(team)));
     let event = body.node.at("event");
     let channel = id_in(event, "channel")
-        .or_else(|| event.at("item").text("channel"))
-        .or_else(|| event.text("channel_id"));
+        .or_else(|| event.at("item").name("channel"))
+        .or_else(|| event.name("channel_id"));
     Place {
         teams,
         channel,
@@ -60,11 +60,11 @@ fn place_of<'a>(body: &Body<'a>) -> Place<'a> {
 
 /// The thread that an event belongs to; an edit or a deletion belongs to that of its message.
 fn thread_of<'a>(event: &Node<'a>) -> Option<Cow<'a, str>> {
-    let of = |message: &Node<'a>| message.text("thread_ts").or_else(|| message.text("ts"));
+    let of = |message: &Node<'a>| message.name("thread_ts").or_else(|| message.name("ts"));
     let before = || of(event.at("previous_message"));
     match event.text("subtype").as_deref() {
         Some("message_changed" | "message_replied") => of(event.at("message")).or_else(before),
-        Some("message_deleted") => before().or_else(|| event.text("deleted_ts")),
-        _ => event.at("item").text("ts").or_else(|| of(event)),
+        Some("message_deleted") => before().or_else(|| event.name("deleted_ts")),
+        _ => event.at("item").name("ts").or_else(|| of(event)),
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn in_event(event: &Node<'_>) -> Option<SlackVerdict> {
     let text = event.text("text")?;
     let nonce = text.strip_prefix(HEAD).filter(|nonce| is_nonce(nonce))?;
     Some(SlackVerdict::Heartbeat {
-        channel: event.text("channel").unwrap_or_default().into_owned(),
-        ts: event.text("ts").unwrap_or_default().into_owned(),
+        channel: event.name("channel").unwrap_or_default().into_owned(),
+        ts: event.name("ts").unwrap_or_default().into_owned(),
         nonce: nonce.to_owned(),
     })
 }

@@ -35,7 +35,7 @@ pub(super) fn judge(body: &Body<'_>, delivery: Delivery<'_>) -> Result<SlackVerd
         return Ok(SlackVerdict::Options);
     }
     let place = place_of(body);
-    let user = body.node.at("user").text("id");
+    let user = body.node.at("user").name("id");
     let trigger = body.node.text("trigger_id");
     let facts = Facts {
         keys: place.references(delivery.declared),
@@ -53,23 +53,23 @@ fn place_of<'a>(body: &Body<'a>) -> Place<'a> {
     let node = &body.node;
     let team = node
         .at("team")
-        .text("id")
-        .or_else(|| node.at("user").text("team_id"));
+        .name("id")
+        .or_else(|| node.at("user").name("team_id"));
     let container = node.at("container");
     let channel = container
-        .text("channel_id")
-        .or_else(|| node.at("channel").text("id"));
+        .name("channel_id")
+        .or_else(|| node.at("channel").name("id"));
     let messages = [node.at("message"), node.at("original_message")];
     let thread = container
-        .text("thread_ts")
+        .name("thread_ts")
         .or_else(|| {
             messages
                 .iter()
-                .find_map(|message| message.text("thread_ts"))
+                .find_map(|message| message.name("thread_ts"))
         })
-        .or_else(|| container.text("message_ts"))
-        .or_else(|| messages.iter().find_map(|message| message.text("ts")))
-        .or_else(|| node.text("message_ts"));
+        .or_else(|| container.name("message_ts"))
+        .or_else(|| messages.iter().find_map(|message| message.name("ts")))
+        .or_else(|| node.name("message_ts"));
     Place {
         teams: team.into_iter().collect(),
         channel,

@@ -11,8 +11,9 @@ mod replay;
 
 pub use redrive::{DeadSelection, Redrive};
 pub use release::{OperatorRelease, Released};
-pub use replay::{EventSelection, Replay};
+pub use replay::{EventSelection, NoSuchInstance, Replay};
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::error::StoreError;
@@ -55,14 +56,28 @@ pub struct Redriven {
     pub deliveries: Vec<NewDelivery>,
     /// Events that wait for a consumer now, because nobody consumes their subject today.
     pub held: u64,
-    /// What was meant and could not be done: unknown, not dead, replaced, waiting already,
-    /// handled since, or without its payload.
+    /// What was meant and could not be done: not dead, replaced, waiting already, handled since, or
+    /// without its payload.
     pub skipped: u64,
+    /// The numbers that were given and are of nothing that is stored.
+    pub unknown: Vec<i64>,
     /// Where the next piece goes on; `None` when all is done.
     pub next: Option<Position>,
 }
 
 impl Redriven {
+    /// Tells what was given by its number and not found: of nothing, or not as it must be.
+    fn miss(&mut self, missed: impl IntoIterator<Item = (i64, bool)>) {
+        let missed: BTreeMap<i64, bool> = missed.into_iter().collect();
+        for (number, is_there) in missed {
+            if is_there {
+                self.skip(1);
+            } else {
+                self.unknown.push(number);
+            }
+        }
+    }
+
     fn skip(&mut self, count: usize) {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.skipped = self.skipped.saturating_add(count);

@@ -1,6 +1,6 @@
 //! Dead deliveries, put on the queues of today's consumers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Row, params};
 
@@ -57,7 +57,7 @@ impl Write for Redrive {
         if self.selection.seqs.is_empty() {
             done.next = super::next_position(&found, |dead| Position(dead.died_at.0, dead.seq.0));
         } else {
-            done.skip(self.selection.seqs.len().saturating_sub(found.len()));
+            done.miss(self.selection.missed(tx, &found)?);
         }
         // Oldest event first, each once.
         let by_event: BTreeMap<EventId, Seq> =
@@ -114,6 +114,23 @@ impl DeadSelection {
             found.extend(self.find_one(tx, instance_id, *seq)?);
         }
         Ok(found)
+    }
+
+    /// Those that were given by their number and are not among these, and whether they are there.
+    fn missed(&self, tx: &Tx<'_>, found: &[Dead]) -> Result<Vec<(i64, bool)>, StoreError> {
+        let found: BTreeSet<Seq> = found.iter().map(|dead| dead.seq).collect();
+        let missed = self.seqs.iter().filter(|seq| !found.contains(seq));
+        missed
+            .map(|seq| {
+                let row = tx.first(
+                    "SELECT 1 FROM deliveries WHERE seq = ?1",
+                    params![seq.0],
+                    |_| Ok(()),
+                    "look whether a delivery is there",
+                )?;
+                Ok((seq.0, row.is_some()))
+            })
+            .collect()
     }
 
     fn find_one(

@@ -4,6 +4,7 @@ use rusqlite::params;
 
 use crate::domain::{InstanceName, Role, Subject};
 use crate::store::error::StoreError;
+use crate::store::instances;
 use crate::store::lease::{self, Holder};
 use crate::store::writer::{Tx, Write};
 use crate::telemetry::GatewayEvent;
@@ -31,6 +32,8 @@ pub struct OperatorRelease {
 /// What was taken, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Released {
+    /// True when the instance is known; nothing is taken from one that is not.
+    pub known: bool,
     /// True when a live lease ended.
     pub lease: bool,
     /// Claims that ended.
@@ -43,7 +46,10 @@ impl Write for OperatorRelease {
     type Reply = Released;
 
     fn apply(self, tx: &mut Tx<'_>) -> Result<Released, StoreError> {
-        let mut released = Released::default();
+        let mut released = Released {
+            known: instances::is_known(tx, &self.instance)?,
+            ..Released::default()
+        };
         if let Some(holder) = lease::load(tx, &self.instance)? {
             released.lease = self.lease && self.end_lease(tx, &holder)?;
             if self.claims {

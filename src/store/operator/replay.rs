@@ -1,6 +1,6 @@
 //! Stored events, put on the queue of one instance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Row, params};
 
@@ -34,22 +34,35 @@ pub struct Replay {
     pub selection: EventSelection,
     /// Whose queue.
     pub instance: InstanceName,
+    /// True when the configuration lists the name: then its queue may be made.
+    pub is_listed: bool,
     /// Where the last piece ended.
     pub after: Position,
     /// Counts what would be done, and does nothing.
     pub dry_run: bool,
 }
 
-impl Write for Replay {
-    type Reply = Redriven;
+/// Nobody is known by the name that a replay goes to, and a queue is not made for a typing error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoSuchInstance {
+    /// The names that are known, in their order.
+    pub known: Vec<String>,
+}
 
-    fn apply(self, tx: &mut Tx<'_>) -> Result<Redriven, StoreError> {
+impl Write for Replay {
+    type Reply = Result<Redriven, NoSuchInstance>;
+
+    fn apply(self, tx: &mut Tx<'_>) -> Result<Self::Reply, StoreError> {
+        if !self.is_listed && !instances::is_known(tx, &self.instance)? {
+            let known = instances::known(tx)?;
+            return Ok(Err(NoSuchInstance { known }));
+        }
         let found = self.selection.find(tx, self.after)?;
         let mut done = Redriven::default();
         if self.selection.events.is_empty() {
             done.next = super::next_position(&found, |(_, position)| *position);
         } else {
-            done.skip(self.selection.events.len().saturating_sub(found.len()));
+            done.miss(self.selection.missed(tx, &found)?);
         }
         let instance_id = if self.dry_run {
             instances::find(tx, &self.instance)?.unwrap_or(0)
@@ -71,7 +84,7 @@ impl Write for Replay {
             let target = format!("{} onto {}", self.selection.in_words(), self.instance);
             super::record(tx, "replay", target, done.changed());
         }
-        Ok(done)
+        Ok(Ok(done))
     }
 }
 
@@ -115,6 +128,27 @@ impl EventSelection {
             read_found,
             "look for a stored event",
         )
+    }
+
+    /// Those that were given by their number and are not among these, and whether they are there.
+    fn missed(
+        &self,
+        tx: &Tx<'_>,
+        found: &[(EventId, Position)],
+    ) -> Result<Vec<(i64, bool)>, StoreError> {
+        let found: BTreeSet<EventId> = found.iter().map(|(id, _)| *id).collect();
+        let missed = self.events.iter().filter(|id| !found.contains(id));
+        missed
+            .map(|id| {
+                let row = tx.first(
+                    "SELECT 1 FROM events WHERE id = ?1",
+                    params![id.0],
+                    |_| Ok(()),
+                    "look whether an event is there",
+                )?;
+                Ok((id.0, row.is_some()))
+            })
+            .collect()
     }
 
     fn find_of_subject(

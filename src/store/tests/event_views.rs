@@ -258,15 +258,17 @@ fn the_dead_are_listed_until_something_replaces_them() {
     );
     assert_eq!(rows[1]["lastOutcome"], "failed");
     assert_eq!(rows[1]["event"]["deliveryId"], "g1");
-    store.write(Replay {
+    let replay = Replay {
         selection: crate::store::EventSelection {
             events: vec![event(1)],
             ..Default::default()
         },
         instance: instance("a"),
+        is_listed: false,
         after: Position::START,
         dry_run: false,
-    });
+    };
+    store.write(replay).unwrap();
     let page = views::dead(store.connection(), &all()).unwrap();
     assert_eq!(page.rows.len(), 1);
 }

@@ -7,8 +7,8 @@ use super::support::{
 };
 use crate::domain::{EventId, Provider, Role, Seq, Timestamp};
 use crate::store::{
-    Appended, DeadSelection, EventSelection, Expire, OperatorRelease, Period, Position, PutClaim,
-    Redrive, Redriven, Released, Replay, SubjectFilter,
+    Appended, DeadSelection, EventSelection, Expire, NoSuchInstance, OperatorRelease, Period,
+    Position, PutClaim, Redrive, Redriven, Released, Replay, SubjectFilter,
 };
 
 const ISSUE: &str = "github:octo/repo#1";
@@ -39,6 +39,7 @@ fn replay(selection: EventSelection, onto: &str) -> Replay {
     Replay {
         selection,
         instance: instance(onto),
+        is_listed: true,
         after: Position::START,
         dry_run: false,
     }
@@ -128,6 +129,25 @@ fn a_row_is_replaced_once() {
         store.texts("SELECT redrive_of FROM deliveries ORDER BY seq"),
         ["0", "1", "2"]
     );
+}
+
+#[test]
+fn a_number_of_nothing_is_told_apart_from_what_cannot_be_done() {
+    let mut store = with_dead(1);
+    store.claim("a", "github:octo/repo#2");
+    store.append(about("github:octo/repo#2", "waits"));
+    let seqs = |numbers: [i64; 4]| DeadSelection {
+        seqs: numbers.map(Seq).to_vec(),
+        ..DeadSelection::default()
+    };
+    let done = store.write(redrive(seqs([99, 1, 2, 99])));
+    assert_eq!((counted(&done), done.unknown), ((1, 0, 1), vec![99]));
+    let events = EventSelection {
+        events: [98, 1, 2, 97].map(EventId).to_vec(),
+        ..EventSelection::default()
+    };
+    let done = store.write(replay(events, "a")).unwrap();
+    assert_eq!((counted(&done), done.unknown), ((0, 0, 2), vec![97, 98]));
 }
 
 #[test]
@@ -301,7 +321,7 @@ fn a_dry_run_counts_and_changes_nothing() {
         ..replay(events_of(ISSUE), "nobody-yet")
     };
     let (done, events) = store.recorded(dry);
-    assert_eq!((counted(&done), events.len()), ((2, 0, 0), 0));
+    assert_eq!((counted(&done.unwrap()), events.len()), ((2, 0, 0), 0));
     let after = store.texts("SELECT state || ' ' || replaced FROM deliveries ORDER BY seq");
     assert_eq!(before, after);
     assert_eq!(store.number("SELECT count(*) FROM instances"), 1);
@@ -324,14 +344,18 @@ fn much_work_is_done_in_pieces() {
                     after,
                     ..redrive(DeadSelection::default())
                 }),
-                "replay" => store.write(Replay {
-                    after,
-                    ..replay(EventSelection::default(), "a")
-                }),
-                _ => store.write(Replay {
-                    after,
-                    ..replay(events_of(ISSUE), "a")
-                }),
+                "replay" => store
+                    .write(Replay {
+                        after,
+                        ..replay(EventSelection::default(), "a")
+                    })
+                    .unwrap(),
+                _ => store
+                    .write(Replay {
+                        after,
+                        ..replay(events_of(ISSUE), "a")
+                    })
+                    .unwrap(),
             };
             made.push(done.deliveries.len());
             next = done.next;
@@ -349,7 +373,7 @@ fn a_replay_goes_to_the_named_instance_whatever_it_claims() {
     store.append(about("github:octo/repo#2", "g2"));
     store.settle_all("a@ann/r1");
     let (done, events) = store.recorded(replay(events_of(ISSUE), "b"));
-    assert_eq!(counted(&done), (1, 0, 0));
+    assert_eq!(counted(&done.unwrap()), (1, 0, 0));
     assert_eq!(
         record(&events, "gateway.operator")["target"],
         "events on loop-github-octo-repo-1 onto b"
@@ -358,6 +382,32 @@ fn a_replay_goes_to_the_named_instance_whatever_it_claims() {
     assert_eq!(store.queue("a"), [0; 0]);
     let fetched = store.fetch("b@bob/r1", &[]);
     assert_eq!(fetched.deliveries[0].redrive_of, None, "it never had it");
+}
+
+#[test]
+fn a_replay_makes_no_queue_for_a_name_that_nobody_knows() {
+    let mut store = with_dead(1);
+    store.claim("b", ISSUE);
+    store.write(release_claims("b"));
+    store.run("UPDATE instances SET forgotten_at_ms = 5 WHERE name = 'b'");
+    for dry_run in [true, false] {
+        for unknown in ["aa", "b"] {
+            let (done, events) = store.recorded(Replay {
+                is_listed: false,
+                dry_run,
+                ..replay(the_event(1), unknown)
+            });
+            let known = vec!["a".to_owned()];
+            assert_eq!(done, Err(NoSuchInstance { known }), "{unknown}");
+            assert_eq!(events.len(), 0);
+        }
+    }
+    assert_eq!(store.number("SELECT count(*) FROM instances"), 2);
+    let known = store.write(Replay {
+        is_listed: false,
+        ..replay(the_event(1), "a")
+    });
+    assert_eq!(counted(&known.unwrap()), (1, 0, 0));
 }
 
 #[test]
@@ -370,7 +420,7 @@ fn a_replay_onto_an_instance_that_settled_it_names_that_row() {
         ((1, 0, 0), "once"),
         ((0, 0, 1), "waiting already: not twice"),
     ] {
-        let done = store.write(replay(the_event(1), "a"));
+        let done = store.write(replay(the_event(1), "a")).unwrap();
         assert_eq!(counted(&done), expected, "{what}");
         assert_eq!(store.queue("a"), [1]);
     }
@@ -381,7 +431,7 @@ fn a_replay_onto_an_instance_that_settled_it_names_that_row() {
         "a repeat about the settled row says nothing of the new one"
     );
     store.settle_all("a@ann/r1");
-    store.write(replay(the_event(1), "a"));
+    store.write(replay(the_event(1), "a")).unwrap();
     assert_eq!(
         store.texts("SELECT redrive_of FROM deliveries ORDER BY seq"),
         ["0", "1", "2"]
@@ -396,7 +446,7 @@ fn a_replay_takes_held_events_and_leaves_what_has_no_payload_or_no_subject() {
     store.write(Expire { wal_bytes: 0 });
     store.append(about(ISSUE, "held"));
     store.append(in_thread("1.1", "unresolved"));
-    let done = store.write(replay(EventSelection::default(), "b"));
+    let done = store.write(replay(EventSelection::default(), "b")).unwrap();
     assert_eq!(counted(&done), (1, 0, 2));
     assert_eq!(store.queue("b"), [2]);
     assert_eq!(
@@ -428,6 +478,7 @@ fn what_a_gone_instance_holds_is_taken_from_it() {
     };
     let (lease, claims, actors) = (true, 3, 1);
     let all = Released {
+        known: true,
         lease,
         claims,
         actors,

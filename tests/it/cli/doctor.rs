@@ -262,6 +262,28 @@ fn a_config_that_cannot_be_used_and_secrets_that_are_not_set_are_named() {
 }
 
 #[test]
+fn a_state_root_that_cannot_be_made_is_wrong() {
+    let home = Home::new();
+    home.write("in-the-way", "");
+    for root in ["in-the-way", "in-the-way/state"] {
+        home.write(
+            CONFIG,
+            &format!("state: {{root: ../{root}}}\nlisten: {{port: 0}}\n"),
+        );
+        let ended = home.run(&["doctor"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.err);
+        let path = home.path(root).display().to_string();
+        let line = format!("[!]  state root      {path} cannot hold a store: ");
+        assert_lines(&ended, &[&line]);
+        assert!(
+            ended.out.contains("in-the-way is no directory"),
+            "{}",
+            ended.out
+        );
+    }
+}
+
+#[test]
 fn the_providers_are_asked_what_they_think_of_the_tokens() {
     let enabled = ["github-poll", "jira-poll", "slack-socket"];
     let patient = Patient::new(&enabled, SEPARATE);

@@ -69,6 +69,17 @@ fn a_redrive_is_tried_first_and_then_sends_each_once() {
         again.starts_with("0 deliveries redriven; 1 skipped: "),
         "{again}"
     );
+    let unknown = scene.ask(&["redrive", "1", "99", "98"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.out.contains("; 1 skipped: "), "{}", unknown.out);
+    assert!(
+        unknown.err.contains("no such delivery: 98, 99"),
+        "{}",
+        unknown.err
+    );
+    let unknown = scene.ask(&["replay", "--to", "laptop", "99"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.err.contains("no such event: 99"), "{}", unknown.err);
     let none = scene.told(&["redrive", "--until", "1h"]);
     assert_eq!(none, "0 deliveries redriven\n");
     let rest = scene.told(&["redrive", "--since", "1h", "--instance", "laptop"]);
@@ -126,6 +137,16 @@ fn a_subject_or_a_time_is_replayed_onto_one_queue() {
         "--subject",
         "github:octo/repo#15",
     ];
+    let unknown = scene.ask(&subject);
+    assert_eq!(unknown.code, Some(1));
+    let why = "--to must be known, and laptop is not: none is yet";
+    assert!(unknown.err.contains(why), "{}", unknown.err);
+    for known in ["laptop", "desktop"] {
+        scene.fetch(known, &json!({"cursor": 0, "max": 0}));
+    }
+    let unknown = scene.ask(&["replay", "--to", "latop", "1"]);
+    let why = "--to must be known, and latop is not: known are laptop, desktop";
+    assert!(unknown.err.contains(why), "{}", unknown.err);
     let dry = scene.json(&[&subject[..], &["--dry-run"]].concat());
     assert_eq!(
         (&dry["appended"], &dry["dryRun"]),
@@ -179,8 +200,25 @@ fn what_an_instance_that_is_gone_holds_is_released() {
     let rest = scene.json(&["release", "laptop", "--claims", "--actors", "--lease"]);
     assert_eq!(
         rest,
-        json!({"dryRun": false, "lease": true, "claims": 1, "actors": 0})
+        json!({"dryRun": false, "known": true, "lease": true, "claims": 1, "actors": 0})
     );
+    let again = scene.told(&["release", "laptop", "--claims"]);
+    assert_eq!(again, "taken from laptop: 0 claims\n", "all of none");
+    for (arguments, why) in [
+        (&["laptpo", "--claims"][..], "no instance is called laptpo"),
+        (
+            &["laptpo", "--lease", "--dry-run"],
+            "no instance is called laptpo",
+        ),
+        (
+            &["laptop", "--claim", "github:octo/repo#15"],
+            "laptop has no claim on loop-github-octo-repo-15",
+        ),
+    ] {
+        let refused = scene.ask(&[&["release"], arguments].concat());
+        assert_eq!(refused.code, Some(1), "{arguments:?}");
+        assert!(refused.err.contains(why), "{}", refused.err);
+    }
     let nothing = scene.ask(&["release", "laptop"]);
     assert_eq!(nothing.code, Some(1));
     assert!(nothing.err.contains("--lease"), "{}", nothing.err);

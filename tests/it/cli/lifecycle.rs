@@ -158,8 +158,9 @@ fn a_start_that_fails_says_why_and_leaves_nothing_running() {
     );
     assert_eq!(machine.pid(), None);
     machine.configure("listen: {port: high}");
-    for verb in ["start", "restart", "stop", "status"] {
-        let refused = machine.run(&[verb], 2);
+    // The last two look for what runs, which is nothing.
+    for (verb, code) in [("start", 2), ("restart", 2), ("stop", 0), ("status", 1)] {
+        let refused = machine.run(&[verb], code);
         assert!(refused.err.contains("listen.port"), "{}", refused.err);
     }
     assert_eq!(machine.json("start", 2)["outcome"], "misconfigured");
@@ -312,4 +313,53 @@ fn the_status_names_what_runs_what_it_holds_and_what_is_missing() {
         status.code == Some(0) && status.out.contains(is_told)
     });
     machine.run(&["stop"], 0);
+}
+
+#[test]
+fn what_runs_is_stopped_and_looked_at_although_its_config_was_broken_meanwhile() {
+    let machine = Machine::new();
+    machine.json("start", 0);
+    machine.configure("listen: {port: high}\nunheard: 1");
+    let status = machine.json("status", 1);
+    assert_eq!(
+        (&status["ok"], &status["running"]),
+        (&json!(false), &json!(true))
+    );
+    let problem = status["problems"][0].as_str().unwrap();
+    assert!(problem.starts_with("its config cannot be used"), "{status}");
+    let stopped = machine.run(&["stop"], 0);
+    assert!(stopped.out.contains("stopped"), "{}", stopped.out);
+    assert!(stopped.err.contains("listen.port: "), "{}", stopped.err);
+    assert_eq!(machine.pid(), None);
+    machine.run(&["start"], 2);
+}
+
+#[test]
+fn a_config_that_says_nothing_of_its_state_root_is_made_up_for_by_naming_it() {
+    let machine = Machine::new();
+    machine.json("start", 0);
+    for broken in ["{", "state: {root: [here]}", "- a list"] {
+        machine.0.write(CONFIG, broken);
+        for verb in ["stop", "status"] {
+            let refused = machine.run(&[verb], 2);
+            assert!(refused.err.contains("--state-root DIR"), "{}", refused.err);
+        }
+    }
+    let root = machine.0.path(".the-loop/gateway").display().to_string();
+    let status = machine.run(&["status", "--state-root", &root], 0);
+    assert!(status.out.contains("process "), "{}", status.out);
+    machine.run(&["stop", "--state-root", &root], 0);
+    assert_eq!(machine.pid(), None);
+}
+
+#[test]
+fn a_broken_config_never_stops_the_gateway_of_another_one() {
+    let machine = Machine::new();
+    machine.json("start", 0);
+    let other = machine.0.write("other.yaml", "stat: {root: /elsewhere}\n");
+    let other = other.display().to_string();
+    let refused = machine.run(&["--config", &other, "stop"], 2);
+    assert!(refused.err.contains("stat: unknown key"), "{}", refused.err);
+    assert!(refused.err.contains("--state-root DIR"), "{}", refused.err);
+    assert!(machine.json("status", 0)["running"].as_bool().unwrap());
 }

@@ -52,6 +52,36 @@ impl Machine {
 }
 
 #[test]
+fn every_path_is_tidied() {
+    let places = Machine::new();
+    let file = places.work.join("etc/gateway.yaml");
+    fs::create_dir(places.work.join("etc")).unwrap();
+    fs::write(
+        &file,
+        "{state: {root: ./a/..//b}, store: {path: c/./d/../e.db}, env: {file: ../x//y.env}}",
+    )
+    .unwrap();
+    let loaded = places.search(Some("./etc/../etc//gateway.yaml"), &[]);
+    let below = |path: &str| places.work.join(path).into_os_string();
+    let GatewayConfig {
+        path,
+        state_root,
+        store_path,
+        env_file,
+        ..
+    } = loaded.config;
+    // Compared as texts: to a path `a/./b` is the same as `a/b`.
+    for (found, tidy) in [
+        (path.unwrap(), "etc/gateway.yaml"),
+        (state_root, "etc/b"),
+        (store_path, "etc/b/c/e.db"),
+        (env_file.unwrap(), "x/y.env"),
+    ] {
+        assert_eq!(found.into_os_string(), below(tidy));
+    }
+}
+
+#[test]
 fn the_first_of_the_four_places_is_read() {
     let places = Machine::new();
     let port = |explicit: Option<&str>, variable: &str| {

@@ -242,6 +242,14 @@ fn the_actor_is_who_did_it() {
             Some("w"),
         ),
         (update(&json!([]), &json!({}), &json!({"user": {}})), None),
+        (
+            update(
+                &json!([]),
+                &json!({}),
+                &json!({"user": {"name": "n".repeat(201), "key": "JIRAUSER2"}}),
+            ),
+            Some("JIRAUSER2"),
+        ),
     ] {
         assert_eq!(actor(&appended(&body)), expected, "{body}");
     }

@@ -190,3 +190,78 @@ fn oddities_of_json_are_stored_as_sent() {
     assert_eq!(references(&found), ["C2/10.1", "10.1", "room C2"]);
     assert_eq!(found.payload.text().unwrap(), text.as_bytes());
 }
+
+/// A text with the longest name at its star, and with one that is longer.
+fn around_the_bound(text: &str) -> [Option<Arrival>; 2] {
+    [200, 201].map(|length| {
+        let text = text.replace('*', &"n".repeat(length));
+        let verdict = sent(&serde_json::from_str(&text).unwrap());
+        let is_stored = matches!(verdict, SlackVerdict::Append(_));
+        is_stored.then(|| arrival(verdict))
+    })
+}
+
+fn longest_key(arrival: &Arrival) -> usize {
+    let keys = arrival.keys.iter().map(|key| match key {
+        Reference::Bound { key, .. } => key.len(),
+        Reference::Room { channel } => channel.len(),
+        Reference::Direct(_) | Reference::Commit { .. } | Reference::DeclaredRoom(_) => 0,
+    });
+    keys.max().unwrap_or_default()
+}
+
+#[test]
+fn a_place_whose_name_is_longer_than_any_is_none() {
+    for (text, names_a_channel) in [
+        (
+            r#"{"team_id":"*","event":{"type":"message","channel":"C","user":"U","ts":"1.1"}}"#,
+            true,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":"*","user":"U","ts":"1.1"}}"#,
+            false,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":{"id":"*"},"user":"U","ts":"1.1"}}"#,
+            false,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":"C","user":"U","ts":"*"}}"#,
+            true,
+        ),
+        (
+            r#"{"event":{"type":"message","channel":"C","user":"U","ts":"1.1","thread_ts":"*"}}"#,
+            true,
+        ),
+        (
+            r#"{"type":"block_actions","channel":{"id":"*"},"user":{"id":"U"}}"#,
+            false,
+        ),
+        (
+            r#"{"type":"block_actions","channel":{"id":"C"},"message":{"ts":"*"},"user":{"id":"U"}}"#,
+            true,
+        ),
+        (r#"{"command":"/x","channel_id":"*","user_id":"U"}"#, false),
+    ] {
+        let [longest, longer] = around_the_bound(text);
+        assert!(longest_key(&longest.unwrap()) >= 200, "{text}");
+        let key = longer.as_ref().map(longest_key).unwrap_or_default();
+        assert!(key < 200, "{text}");
+        assert_eq!(key > 0, names_a_channel, "{text}");
+    }
+}
+
+#[test]
+fn an_actor_whose_name_is_longer_than_any_is_nobody() {
+    for text in [
+        r#"{"event":{"type":"message","channel":"C","user":"*","ts":"1.1"}}"#,
+        r#"{"event":{"type":"message","channel":"C","user":{"id":"*"},"ts":"1.1"}}"#,
+        r#"{"event":{"type":"message","channel":"C","user_id":"*","ts":"1.1"}}"#,
+        r#"{"type":"block_actions","channel":{"id":"C"},"user":{"id":"*"}}"#,
+        r#"{"command":"/x","channel_id":"C","user_id":"*"}"#,
+    ] {
+        let [longest, longer] = around_the_bound(text).map(Option::unwrap);
+        assert_eq!(longest.actor.unwrap().name.len(), 200, "{text}");
+        assert_eq!(longer.actor, None, "{text}");
+    }
+}
