@@ -14,18 +14,13 @@
 
 mod support;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Instant;
 
-use the_loop_gateway::domain::*;
-use the_loop_gateway::store::{Append, PutClaim, Settings, Writer, open_writer, pending};
+use support::payloads;
+use support::stock::{self, BATCH, Stock};
 
 /// Events of each size, unless the environment says otherwise (fewer for a profiler).
 const EVENTS: u64 = 20_000;
-/// About what a batch holds when 64 connections send as fast as they can.
-const BATCH: usize = 32;
-const SUBJECTS: u64 = 100;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -44,76 +39,14 @@ fn main() {
 }
 
 fn append(path: &std::path::Path, bytes: usize, events: u64) -> f64 {
-    let connection = open_writer(path).expect("a store");
-    let mut writer = Writer::new(connection, Settings::default(), Arc::new(SystemClock));
-    for number in 1..=SUBJECTS {
-        let claimed = writer.commit_one(claim(number)).0;
-        claimed.expect("a claim");
-    }
-    let arrivals: Vec<Arrival> = (0..events).map(|id| arrival(id, bytes)).collect();
+    let mut stock = Stock::open(path);
+    let appends: Vec<_> = (0..events)
+        .map(|id| {
+            let number = id % 100 + 1;
+            stock::append(id, number, &payloads::comment(id, number, bytes))
+        })
+        .collect();
     let began = Instant::now();
-    let mut arrivals = arrivals.into_iter();
-    loop {
-        let batch: Vec<_> = arrivals
-            .by_ref()
-            .take(BATCH)
-            .map(|arrival| {
-                let write = Append {
-                    arrival: Box::new(arrival),
-                    caller: CallerToken::always(),
-                };
-                pending(write, |result| assert!(result.is_ok()))
-            })
-            .collect();
-        if batch.is_empty() {
-            return events as f64 / began.elapsed().as_secs_f64();
-        }
-        let report = writer.commit_batch(batch);
-        assert!(report.failure.is_none(), "{:?}", report.failure);
-    }
-}
-
-fn work_item(number: u64) -> WorkItemRef {
-    WorkItemRef::github(None, "octo", "repo", number).expect("a reference")
-}
-
-/// One instance drives every subject.
-fn claim(number: u64) -> PutClaim {
-    PutClaim {
-        identity: Identity {
-            instance: InstanceName::parse("bench").expect("a name"),
-            peer: None,
-            run: None,
-        },
-        subject: work_item(number).subject(),
-        role: Role::Driver,
-    }
-}
-
-fn arrival(id: u64, bytes: usize) -> Arrival {
-    let number = id % SUBJECTS + 1;
-    let work_item = work_item(number);
-    Arrival {
-        provider: Provider::GitHub,
-        source: Source::Webhook,
-        delivery_id: format!("bench-{id}"),
-        kind: "issue_comment".to_owned(),
-        received_at: Timestamp(0),
-        happened_at: None,
-        headers: BTreeMap::from([("x-github-event".into(), "issue_comment".into())]),
-        payload: Payload::compress(&support::payloads::comment(id, number, bytes)).expect("memory"),
-        actor: Some(EventActor {
-            provider: Provider::GitHub,
-            name: "octocat".into(),
-        }),
-        keys: vec![Reference::Direct(work_item)],
-        also: Vec::new(),
-        learns: Vec::new(),
-        dedup_keys: vec![
-            DedupKey::delivery(format!("github:github.com:delivery:bench-{id}")),
-            DedupKey::object(format!("gh:github.com:issue_comment:{id}:created")),
-        ],
-        on_unresolved: OnUnresolved::Drop(DropReason::NoWorkItem),
-        is_retry: false,
-    }
+    stock.submit_all(appends);
+    events as f64 / began.elapsed().as_secs_f64()
 }

@@ -20,7 +20,12 @@ impl Api {
 
     /// Sends one request and reads its JSON answer.
     pub(crate) fn call(&mut self, method: &str, path: &str, body: &Value) -> Value {
-        let body = body.to_string();
+        let bytes = self.send(method, path, &body.to_string());
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
+
+    /// Sends one request and reads the bytes of its answer.
+    pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let head = format!(
             "{method} /api/v1/gateway{path} HTTP/1.1\r\nHost: {}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -28,12 +33,12 @@ impl Api {
             body.len()
         );
         self.stream
-            .write_all((head + &body).as_bytes())
+            .write_all((head + body).as_bytes())
             .expect("to send");
         self.read()
     }
 
-    fn read(&mut self) -> Value {
+    fn read(&mut self) -> Vec<u8> {
         let (mut bytes, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
         loop {
             let read = self.stream.read(&mut chunk).expect("an answer");
@@ -49,7 +54,7 @@ impl Api {
                 .find_map(|line| line.strip_prefix("content-length:"))
                 .map_or(0, |length| length.trim().parse().expect("a length"));
             if bytes.len() >= end + 4 + length {
-                return serde_json::from_slice(&bytes[end + 4..]).expect("JSON");
+                return bytes.split_off(end + 4);
             }
         }
     }

@@ -25,11 +25,17 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a gateway that declares `octo/repo`.
     pub(crate) fn start(root: &Path) -> Self {
+        Self::of(root, "octo/repo", Parts::default())
+    }
+
+    /// Starts a gateway that declares a repository, built with these parts.
+    pub(crate) fn of(root: &Path, repository: &str, parts: Parts) -> Self {
         let change = |config: &mut GatewayConfig| {
             config.github.webhook.enabled = true;
-            config.declared = declared();
+            config.declared = declared(repository);
         };
-        Self::with(root, change, &[("THE_LOOP_GH_WEBHOOK_SECRET", SECRET)])
+        let variables = [("THE_LOOP_GH_WEBHOOK_SECRET", SECRET)];
+        Self::with_parts(root, change, &variables, parts)
     }
 
     /// Starts a gateway of a configuration and the variables of its secrets.
@@ -37,6 +43,16 @@ impl Running {
         root: &Path,
         change: impl FnOnce(&mut GatewayConfig),
         variables: &[(&'static str, &'static str)],
+    ) -> Self {
+        Self::with_parts(root, change, variables, Parts::default())
+    }
+
+    /// As [`Running::with`], built with other parts.
+    pub(crate) fn with_parts(
+        root: &Path,
+        change: impl FnOnce(&mut GatewayConfig),
+        variables: &[(&'static str, &'static str)],
+        parts: Parts,
     ) -> Self {
         let mut config = GatewayConfig::rooted_at(root);
         config.listen.address.port = 0;
@@ -51,7 +67,7 @@ impl Running {
                     fingerprint: ConfigFingerprint::look(None, None),
                     warnings: Vec::new(),
                 };
-                let gateway = Gateway::build(&loaded, &Parts::default()).expect("a gateway");
+                let gateway = Gateway::build(&loaded, &parts).expect("a gateway");
                 sender
                     .send((gateway.port(), gateway.stop_handle()))
                     .expect("a listener");
@@ -94,9 +110,9 @@ impl Drop for Running {
     }
 }
 
-fn declared() -> Declared {
+fn declared(repository: &str) -> Declared {
     Declared {
-        repositories: vec![RepositoryPattern::parse("octo/repo").expect("a pattern")],
+        repositories: vec![RepositoryPattern::parse(repository).expect("a pattern")],
         ..Declared::default()
     }
 }
@@ -115,7 +131,7 @@ pub(crate) fn without_store() -> SocketAddr {
     std::thread::spawn(move || {
         actix_rt::System::new().block_on(async move {
             let secrets = Secrets::new(SECRET.to_owned(), None).expect("a secret");
-            let shared = Data::new((Arc::new(secrets), declared()));
+            let shared = Data::new((Arc::new(secrets), declared("octo/repo")));
             let server = HttpServer::new(move || {
                 App::new()
                     .app_data(shared.clone())

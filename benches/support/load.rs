@@ -1,5 +1,6 @@
 //! A closed loop of connections, each sending its next request when the last is answered.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +74,82 @@ async fn connection(
         samples.push(began.elapsed());
     }
     samples
+}
+
+/// A request that was sent at the moment at which it was due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) due: Instant,
+    /// From then until its answer was there.
+    pub(crate) took: Duration,
+    pub(crate) is_acknowledged: bool,
+}
+
+/// Connections that take turns in sending at fixed moments: so many that a request finds a free
+/// one even while answers take long.
+const SENDERS: u32 = 128;
+
+/// Sends so many requests a second, whatever the answers take, until it is over; that is asked
+/// with the time since the start at which the next request is due.
+pub(crate) fn at_fixed_moments(
+    address: SocketAddr,
+    rate: f64,
+    is_over: &(dyn Fn(Duration) -> bool + Sync),
+    request: &(dyn Fn() -> Vec<u8> + Sync),
+) -> Vec<Sent> {
+    let every = Duration::from_secs_f64(f64::from(SENDERS) / rate);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|sender| {
+                let mut after = every * sender / SENDERS;
+                scope.spawn(move || {
+                    let mut stream = std::net::TcpStream::connect(address).expect("a listener");
+                    stream.set_nodelay(true).expect("a socket");
+                    let mut sent = Vec::new();
+                    while !is_over(after) {
+                        sent.push(send_at(&mut stream, began + after, &request()));
+                        after += every;
+                    }
+                    sent
+                })
+            })
+            .collect();
+        senders
+            .into_iter()
+            .flat_map(|sender| sender.join().expect("a sender"))
+            .collect()
+    })
+}
+
+fn send_at(stream: &mut std::net::TcpStream, due: Instant, request: &[u8]) -> Sent {
+    while let Some(left) = due
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
+        std::thread::park_timeout(left);
+    }
+    stream.write_all(request).expect("to send");
+    let is_acknowledged = is_acknowledged(stream);
+    Sent {
+        due,
+        took: due.elapsed(),
+        is_acknowledged,
+    }
+}
+
+/// Reads one short answer; true when it is one of success.
+fn is_acknowledged(stream: &mut std::net::TcpStream) -> bool {
+    let (mut filled, mut buffer) = (0, [0; 4096]);
+    loop {
+        let read = stream.read(&mut buffer[filled..]).expect("an answer");
+        assert!(read > 0, "the gateway hung up");
+        filled += read;
+        let text = String::from_utf8_lossy(&buffer[..filled]);
+        if text.ends_with('}') && text.contains("\r\n\r\n") {
+            return text.starts_with("HTTP/1.1 202");
+        }
+    }
 }
 
 /// One kept-alive connection for a request now and then.

@@ -11,6 +11,7 @@ pub(crate) mod api;
 pub(crate) mod gateway;
 pub(crate) mod load;
 pub(crate) mod payloads;
+pub(crate) mod stock;
 
 use std::fs::File;
 use std::io::Write;

@@ -6,7 +6,7 @@ use the_loop_gateway::providers::signature::sign_github;
 pub(crate) const SECRET: &str = "a secret for measuring";
 
 /// Text that compresses about as comments do: words, not one letter.
-fn prose(bytes: usize, seed: u64) -> String {
+pub(crate) fn prose(bytes: usize, seed: u64) -> String {
     const WORDS: [&str; 16] = [
         "the", "gateway", "stores", "each", "event", "before", "it", "answers", "review", "queue",
         "instance", "commit", "please", "look", "branch", "again",
@@ -126,7 +126,8 @@ pub(crate) fn unstored_request(host: &str, id: u64, number: u64, bytes: usize) -
     signed("watch", host, id, body.as_bytes())
 }
 
-fn signed(kind: &str, host: &str, id: u64, body: &[u8]) -> Vec<u8> {
+/// A whole HTTP request that delivers a body.
+pub(crate) fn signed(kind: &str, host: &str, id: u64, body: &[u8]) -> Vec<u8> {
     let signature = sign_github(SECRET, body);
     let mut request = format!(
         "POST /gh-webhook HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\

@@ -22,8 +22,7 @@ mod gateway;
 #[path = "../../benches/support/mod.rs"]
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,7 +36,8 @@ use support::{Samples, load, payloads};
 const BYTES: usize = 4 * 1024;
 const SUBJECTS: u64 = 64;
 const INSTANCES: u64 = 4;
-const SENDERS: u32 = 16;
+/// Connections of the full load.
+const CONNECTIONS: usize = 16;
 /// Requests by which the full load is measured.
 const FULL_LOAD: u64 = 12_000;
 
@@ -146,41 +146,19 @@ impl Soak {
     /// Events a second when every connection always has a request under way.
     fn full_load(&self) -> f64 {
         let requests = (0..FULL_LOAD).map(|_| self.request()).collect();
-        load::run(self.address, requests, SENDERS as usize).rate
+        load::run(self.address, requests, CONNECTIONS).rate
     }
 
     /// Sends at fixed moments, whatever the answers take.
     fn send_all(&self, rate: f64, span: Duration) {
-        let every = Duration::from_secs_f64(f64::from(SENDERS) / rate);
         let began = Instant::now();
-        std::thread::scope(|scope| {
-            for sender in 0..SENDERS {
-                let first = every * sender / SENDERS;
-                scope.spawn(move || self.send(began, first, every, span));
-            }
-        });
-    }
-
-    fn send(&self, began: Instant, first: Duration, every: Duration, span: Duration) {
-        let mut stream = TcpStream::connect(self.address).expect("a listener");
-        stream.set_nodelay(true).expect("a socket");
-        let (mut due, mut samples, mut answer) = (first, Vec::new(), vec![0; 4096]);
-        while due < span {
-            let request = self.request();
-            while let Some(left) = due
-                .checked_sub(began.elapsed())
-                .filter(|left| !left.is_zero())
-            {
-                std::thread::park_timeout(left);
-            }
-            stream.write_all(&request).expect("to send");
-            if !is_acknowledged(&mut stream, &mut answer) {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-            }
-            samples.push((due, began.elapsed().saturating_sub(due)));
-            due += every;
-        }
-        self.latencies.lock().expect("samples").append(&mut samples);
+        let request = || self.request();
+        let sent = load::at_fixed_moments(self.address, rate, &|due| due >= span, &request);
+        let refused = sent.iter().filter(|one| !one.is_acknowledged).count();
+        self.refused.fetch_add(refused as u64, Ordering::Relaxed);
+        let latency = |one: &load::Sent| (one.due.saturating_duration_since(began), one.took);
+        let mut latencies = self.latencies.lock().expect("samples");
+        latencies.extend(sent.iter().map(latency));
     }
 
     /// Prints the thirds; fails when the last one is worse than it may be.
@@ -238,20 +216,6 @@ impl Soak {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
-        }
-    }
-}
-
-/// Reads one answer, which fits into the buffer; true when it is one of success.
-fn is_acknowledged(stream: &mut TcpStream, buffer: &mut [u8]) -> bool {
-    let mut filled = 0;
-    loop {
-        let read = stream.read(&mut buffer[filled..]).expect("an answer");
-        assert!(read > 0, "the gateway hung up");
-        filled += read;
-        let text = String::from_utf8_lossy(&buffer[..filled]);
-        if text.ends_with('}') && text.contains("\r\n\r\n") {
-            return text.starts_with("HTTP/1.1 202");
         }
     }
 }

@@ -15,8 +15,9 @@ use actix::{Message, WeakAddr};
 use super::store::StoreActor;
 use crate::store::{CheckpointMode, ReadConnection, checkpoint, open_checkpointer};
 
-/// Writes from one checkpoint to the next; an event is about four pages of the log.
-const WRITES_BETWEEN: usize = 1_024;
+/// Rows that are changed from one checkpoint to the next: each is about a page of the log, and an
+/// event about four. Writes would not do: one of retention changes many rows.
+const ROWS_BETWEEN: u64 = 4_096;
 /// The second pass moves what came during the first, and is short.
 const PASSES: usize = 2;
 
@@ -34,7 +35,8 @@ impl Message for FinishCheckpoint {
 pub(super) struct Checkpointer {
     due: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    writes: usize,
+    /// Rows that the writer had changed when the last one was due.
+    rows_seen: u64,
 }
 
 impl Checkpointer {
@@ -52,17 +54,17 @@ impl Checkpointer {
         Some(Self {
             due: Some(due),
             thread: Some(thread),
-            writes: 0,
+            rows_seen: 0,
         })
     }
 
-    /// Counts what was committed, and wakes the thread when there is enough to move.
-    pub(super) fn count(&mut self, writes: usize) {
-        self.writes = self.writes.saturating_add(writes);
-        if self.writes >= WRITES_BETWEEN
+    /// Takes the number of rows that the writer has changed so far, and wakes the thread when there
+    /// is enough to move.
+    pub(super) fn count(&mut self, rows: u64) {
+        if rows.saturating_sub(self.rows_seen) >= ROWS_BETWEEN
             && let Some(due) = &self.due
         {
-            self.writes = 0;
+            self.rows_seen = rows;
             if due.try_send(()).is_err() {
                 // It is still at the one before, and comes by again.
                 tracing::trace!("a checkpoint is already due");

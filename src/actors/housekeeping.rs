@@ -16,8 +16,10 @@ use super::{Store, StoreHealth};
 use crate::domain::Clock;
 use crate::store::{EndProbe, Expire, ExpireGrace, NoteUnattended, Probe, StoreError, Write};
 
-/// Pieces of a sweep in one round; what is left is for the next one.
+/// Pieces of a kind in one round; what is left is for the next one.
 const PIECES_MAX: u32 = 1_000;
+/// The same of a sweep, whose pieces are short: so many drop about a million events.
+const SWEEP_PIECES_MAX: u32 = 20_000;
 /// Unused pages that the file keeps, so that it does not shrink and grow with every sweep.
 const PAGES_KEPT: u64 = 4_096;
 /// Pages given back in one piece.
@@ -164,7 +166,7 @@ impl Keeper {
 
     async fn sweep(&mut self) -> Result<(), Trouble> {
         let wal_bytes = std::fs::metadata(&self.wal_path).map_or(0, |found| found.len());
-        for _ in 0..PIECES_MAX {
+        for _ in 0..SWEEP_PIECES_MAX {
             if !self.submit(Expire { wal_bytes }).await?.more {
                 break;
             }

@@ -183,6 +183,7 @@ impl StoreActor {
         let span =
             tracing::debug_span!("batch", writes = batch.len(), ended_by = ended_by.as_str());
         let report = span.in_scope(|| writer.commit_batch(batch));
+        let rows = writer.rows_changed();
         let took = self.clock.instant().saturating_duration_since(began);
         self.count(report.writes, ended_by, took);
         let failure = report.failure;
@@ -191,7 +192,7 @@ impl StoreActor {
         let fault = self.fault.take();
         self.note_health(failure.or(fault), report.effects.is_proven);
         if let (true, Some(checkpointer)) = (is_committed, &mut self.checkpointer) {
-            checkpointer.count(report.writes);
+            checkpointer.count(rows);
         }
         self.make_known(report.effects);
         if routing_is_left {

@@ -19,6 +19,9 @@ use super::verifying::{check_file, must_be_sound};
 use crate::domain::{Clock, Timestamp};
 use crate::store::{Copied, StoreSize, copy_store, settle_copy};
 
+/// A gateway that runs meanwhile goes first.
+const NICENESS: i32 = 19;
+
 const EXAMPLES: &str = "\
 Examples:
   the-loop-gateway backup /var/backups/gateway.db
@@ -57,6 +60,9 @@ impl Backup {
             return Err(Failure::NoStore(store));
         }
         let destination = file_at(self.destination, context.clock.now());
+        if let Err(error) = rustix::process::nice(NICENESS) {
+            tracing::debug!(%error, "the backup runs as if it were urgent");
+        }
         let began = context.clock.instant();
         let (copied, size) = back_up(&store, &destination, context)?;
         let done = Done {

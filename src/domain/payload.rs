@@ -1,10 +1,9 @@
 //! The provider's bytes, compressed once and never re-serialised.
 
 use std::cell::RefCell;
-use std::io::Read;
 
-use zstd::bulk::Compressor;
-use zstd::zstd_safe::CParameter;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::{self, CParameter};
 
 /// Level 1: the ingest path pays for it, and higher levels gain little on JSON.
 const ZSTD_LEVEL: i32 = 1;
@@ -15,6 +14,8 @@ const BUFFER_KEPT_MAX: usize = 256 * 1024;
 thread_local! {
     /// Making a compressor costs as much as compressing a comment with it: one a thread, kept.
     static COMPRESSOR: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    /// The same of a decompressor: making one costs ten times a small comment.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 struct Kept {
@@ -75,25 +76,45 @@ impl Payload {
         self.bytes
     }
 
-    /// Appends the text to `out`.
+    /// Appends the text to `out`; nothing when it is damaged.
     ///
     /// # Errors
     /// When the stored bytes are not what was compressed.
     pub fn decompress_into(&self, out: &mut Vec<u8>) -> Result<(), PayloadDamaged> {
-        let damaged = |why: String| PayloadDamaged(why);
         let before = out.len();
-        let decoder = zstd::Decoder::with_buffer(self.compressed.as_slice())
-            .map_err(|error| damaged(error.to_string()))?;
-        // One byte more than promised tells a longer text from a fitting one without reading on.
-        decoder
-            .take(self.bytes.saturating_add(1))
-            .read_to_end(out)
-            .map_err(|error| damaged(error.to_string()))?;
-        let got = u64::try_from(out.len().saturating_sub(before));
-        if got.is_ok_and(|got| got == self.bytes) {
+        let done = self.decompress_behind(out);
+        if done.is_err() {
+            out.truncate(before);
+        }
+        done
+    }
+
+    fn decompress_behind(&self, out: &mut Vec<u8>) -> Result<(), PayloadDamaged> {
+        let wrong_length = || PayloadDamaged(format!("{} bytes expected", self.bytes));
+        let bytes = usize::try_from(self.bytes).map_err(|_too_long| wrong_length())?;
+        // Before room is made: a length that is damaged can be any.
+        let told = zstd_safe::get_frame_content_size(&self.compressed);
+        if told.is_ok_and(|told| told.is_some_and(|told| told != self.bytes)) {
+            return Err(wrong_length());
+        }
+        let before = out.len();
+        out.try_reserve(bytes).map_err(|_no_room| wrong_length())?;
+        out.resize(before.saturating_add(bytes), 0);
+        let room = out.get_mut(before..).unwrap_or_default();
+        let got = DECOMPRESSOR.with_borrow_mut(|slot| {
+            let mut decompressor = match slot.take() {
+                Some(kept) => kept,
+                None => Decompressor::new()?,
+            };
+            let got = decompressor.decompress_to_buffer(&self.compressed, room)?;
+            *slot = Some(decompressor);
+            Ok(got)
+        });
+        let got = got.map_err(|error: std::io::Error| PayloadDamaged(error.to_string()))?;
+        if got == bytes {
             Ok(())
         } else {
-            Err(damaged(format!("{} bytes expected", self.bytes)))
+            Err(wrong_length())
         }
     }
 
@@ -102,7 +123,7 @@ impl Payload {
     /// # Errors
     /// As [`Payload::decompress_into`].
     pub fn text(&self) -> Result<Vec<u8>, PayloadDamaged> {
-        let mut out = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or_default());
+        let mut out = Vec::new();
         self.decompress_into(&mut out)?;
         Ok(out)
     }
@@ -120,8 +141,7 @@ impl Kept {
 
     fn compress(&mut self, text: &[u8]) -> std::io::Result<Vec<u8>> {
         self.buffer.clear();
-        self.buffer
-            .reserve(zstd::zstd_safe::compress_bound(text.len()));
+        self.buffer.reserve(zstd_safe::compress_bound(text.len()));
         self.compressor.compress_to_buffer(text, &mut self.buffer)?;
         let compressed = self.buffer.as_slice().to_vec();
         if self.buffer.capacity() > BUFFER_KEPT_MAX {
@@ -142,6 +162,27 @@ mod tests {
             let stored = Payload::from_stored(payload.compressed().to_vec(), payload.text_bytes());
             assert_eq!(stored.text().unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_text_follows_what_is_there_and_a_damaged_one_leaves_it_as_it_was() {
+        let payload = Payload::compress(b"{\"a\":1}").unwrap();
+        let mut out = b"before".to_vec();
+        payload.decompress_into(&mut out).unwrap();
+        assert_eq!(out, b"before{\"a\":1}");
+        let mut bytes = payload.compressed().to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        for damaged in [
+            Payload::from_stored(bytes, 7),
+            Payload::from_stored(payload.compressed().to_vec(), u64::MAX),
+            Payload::from_stored(Vec::new(), 7),
+            Payload::from_stored(b"no frame at all".to_vec(), u64::MAX / 2),
+        ] {
+            assert!(damaged.decompress_into(&mut out).is_err());
+            assert_eq!(out, b"before{\"a\":1}");
+        }
+        // The next one is whole again.
+        assert_eq!(payload.text().unwrap(), b"{\"a\":1}");
     }
 
     #[test]

@@ -21,8 +21,10 @@ use super::error::{Doing, OpenError, StoreError};
 /// out after the copy was made. More than a gateway hands out between two backups.
 pub const NUMBERS_RAISED_BY: i64 = 1_000_000;
 
-/// 4 MiB at a time: progress moves, and a signal ends it soon.
-const PAGES_A_STEP: i32 = 1_024;
+/// 1 MiB at a time: progress moves, a signal ends it soon, and its sync is short.
+const PAGES_A_STEP: i32 = 256;
+/// Between two steps: the gateway's own syncs go first.
+const PAUSE: Duration = Duration::from_millis(5);
 /// The source is busy only for moments, while it is opened or recovered.
 const BUSY_STEPS_MAX: u32 = 500;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
@@ -71,6 +73,13 @@ pub enum CopyError {
     Busy,
 }
 
+impl CopyError {
+    fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |fault| Self::Write { path, fault }
+    }
+}
+
 /// What is in a store, for a person to recognise it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreSize {
@@ -93,7 +102,7 @@ pub fn copy_store(
 ) -> Result<Copied, CopyError> {
     const DOING: &str = "copy the store";
     let from = open_source(source)?;
-    create_file(target)?;
+    let file = create_file(target)?;
     let mut to = open_target(target).doing(DOING)?;
     let page_bytes: i64 = from
         .pragma_query_value(None, "page_size", |row| row.get(0))
@@ -122,7 +131,11 @@ pub fn copy_store(
             StepResult::More if copied.log_growth > LOG_GROWTH_MAX => {
                 return Err(CopyError::LogGrew(copied.log_growth));
             }
-            StepResult::More => {}
+            StepResult::More => {
+                // Little by little: all at once it would hold up the syncs of the gateway.
+                file.sync_data().map_err(CopyError::writing(target))?;
+                std::thread::park_timeout(PAUSE);
+            }
             StepResult::Busy | StepResult::Locked | _ => {
                 busy_steps = busy_steps.saturating_add(1);
                 if busy_steps > BUSY_STEPS_MAX {
@@ -149,10 +162,7 @@ pub fn settle_copy(copy: &Path) -> Result<(), CopyError> {
     }
     drop(connection);
     let synced = File::open(copy).and_then(|file| file.sync_all());
-    synced.map_err(|fault| CopyError::Write {
-        path: copy.to_owned(),
-        fault,
-    })
+    synced.map_err(CopyError::writing(copy))
 }
 
 /// Raises the numbers of events, deliveries and responses by [`NUMBERS_RAISED_BY`].
@@ -208,16 +218,13 @@ pub fn size_of(connection: &Connection) -> Result<StoreSize, StoreError> {
         .doing("count what is in a store")
 }
 
-fn create_file(path: &Path) -> Result<(), CopyError> {
-    let created = OpenOptions::new()
+fn create_file(path: &Path) -> Result<File, CopyError> {
+    OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(path);
-    created.map(drop).map_err(|fault| CopyError::Write {
-        path: path.to_owned(),
-        fault,
-    })
+        .open(path)
+        .map_err(CopyError::writing(path))
 }
 
 /// A transaction begins to see its moment with its first read.

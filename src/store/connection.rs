@@ -17,8 +17,9 @@ use crate::broken::Break;
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// Four times the largest batch, so that a burst does not checkpoint within itself.
 const WAL_PAGES_CHECKPOINT: u32 = 4_000;
-/// The same where another connection checkpoints: far beyond what it leaves.
-const WAL_PAGES_CHECKPOINT_LATE: u32 = 12_000;
+/// The same where another connection checkpoints: far beyond what it leaves, and what comes while
+/// a backup of a common size keeps it from doing so. A COMMIT that moved all that held up ingest.
+const WAL_PAGES_CHECKPOINT_LATE: u32 = 64_000;
 /// The WAL file is cut to this after a checkpoint, so that one burst does not keep the disk.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 /// The writer's page cache; negative says KiB to SQLite. Filled only as far as it is used.

@@ -19,7 +19,7 @@ use crate::telemetry::GatewayEvent;
 /// Events routed or resolved in one transaction.
 const CHUNK: i64 = 500;
 /// Time that one transaction may take for it, so that ingest is not kept waiting.
-const CHUNK_TIME: Duration = Duration::from_millis(15);
+const CHUNK_TIME: Duration = Duration::from_millis(2);
 /// Stands for an event that is being appended: behind all that are stored.
 const NEWEST: EventId = EventId(i64::MAX);
 
@@ -162,7 +162,12 @@ impl Chunk {
     }
 
     fn is_full(&self, tx: &Tx<'_>) -> bool {
-        self.room == 0 || tx.clock.instant().duration_since(self.began) >= CHUNK_TIME
+        let has_begun = self.room < CHUNK;
+        self.room == 0 || (has_begun && self.took(tx) >= CHUNK_TIME)
+    }
+
+    fn took(&self, tx: &Tx<'_>) -> Duration {
+        tx.clock.instant().duration_since(self.began)
     }
 
     /// Takes up a scope's events behind `after`, and notes where to go on when the chunk is full.

@@ -1,12 +1,30 @@
 //! A real store in a folder of its own, with a clock that stands still until it is moved.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use rusqlite::StatementStatus;
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+
 use super::*;
 use crate::domain::*;
+
+thread_local! {
+    /// The steps of each statement since its preparation.
+    static STEPS: RefCell<HashMap<String, i64>> = RefCell::default();
+}
+
+/// A statement ended; SQLite counts its steps from its preparation on.
+fn note_steps(event: TraceEvent<'_>) {
+    if let TraceEvent::Profile(statement, _) = event {
+        let steps = statement.get_status(StatementStatus::VmStep);
+        let sql = statement.sql().into_owned();
+        STEPS.with_borrow_mut(|all| all.insert(sql, steps.into()));
+    }
+}
 
 /// No deliveries.
 pub(crate) const NONE: [i64; 0] = [];
@@ -68,8 +86,6 @@ pub(crate) struct TestStore {
     pub(crate) writer: Writer,
     pub(crate) events: Vec<crate::telemetry::GatewayEvent>,
     pub(crate) wakes: Vec<String>,
-    /// Steps that SQLite took for the writer.
-    steps: Arc<AtomicI64>,
     next: u64,
 }
 
@@ -86,17 +102,9 @@ impl TestStore {
         connection
             .pragma_update(None, "synchronous", "OFF")
             .unwrap();
-        let steps = Arc::new(AtomicI64::new(0));
-        let counter = steps.clone();
-        let count = move || {
-            counter.fetch_add(1, Ordering::SeqCst);
-            false
-        };
-        connection.progress_handler(1, Some(count)).unwrap();
         let writer = Writer::new(connection, settings, clock.clone());
         Self {
             _directory: directory,
-            steps,
             clock,
             writer,
             events: Vec::new(),
@@ -189,9 +197,16 @@ impl TestStore {
             .unwrap()
     }
 
-    /// Steps that SQLite took for the writer so far: what a change costs, without a clock.
-    pub(crate) fn steps(&self) -> i64 {
-        self.steps.load(Ordering::SeqCst)
+    /// Steps that SQLite takes for the writer meanwhile: what a change costs, without a clock.
+    pub(crate) fn steps_of<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> (i64, T) {
+        let codes = TraceEventCodes::SQLITE_TRACE_PROFILE;
+        STEPS.with_borrow_mut(HashMap::clear);
+        // Statements from before would bring the steps of their past.
+        self.writer.connection().flush_prepared_statement_cache();
+        self.writer.connection().trace_v2(codes, Some(note_steps));
+        let done = change(self);
+        self.writer.connection().trace_v2(codes, None);
+        (STEPS.with_borrow(|all| all.values().sum()), done)
     }
 
     /// One text out of the store.

@@ -190,6 +190,12 @@ impl Writer {
         &self.connection
     }
 
+    /// Rows that its writes have changed so far.
+    #[must_use]
+    pub fn rows_changed(&self) -> u64 {
+        self.connection.total_changes()
+    }
+
     /// Applies the writes as one transaction, then tells each caller its result.
     pub fn commit_batch(&mut self, mut batch: Vec<Box<dyn PendingWrite>>) -> BatchReport {
         let writes = batch.len();

@@ -26,6 +26,8 @@ struct Candidate {
     due_at: Timestamp,
     payload_bytes: u64,
     suspect: bool,
+    attempt: u32,
+    redrive_of: i64,
 }
 
 /// The bounds of one response.
@@ -71,7 +73,7 @@ pub(super) fn hand_out(
     }
     let deliveries = chosen
         .iter()
-        .map(|candidate| read_delivery(tx, candidate.seq))
+        .map(|candidate| read_delivery(tx, candidate))
         .collect::<Result<_, _>>()?;
     Ok(Some((number, deliveries)))
 }
@@ -109,7 +111,8 @@ fn choose(
     let mut next_of_lane = tx
         .connection
         .prepare_cached(
-            "SELECT d.event_id, d.seq, d.lane_id, d.due_at_ms, e.payload_bytes, d.suspect
+            "SELECT d.event_id, d.seq, d.lane_id, d.due_at_ms, e.payload_bytes, d.suspect,
+                 d.attempt, d.redrive_of
              FROM deliveries d JOIN events e ON e.id = d.event_id
              WHERE d.lane_id = ?1 AND d.state = 0 AND (d.event_id, d.seq) > (?2, ?3)
              ORDER BY d.event_id, d.seq LIMIT 1",
@@ -190,6 +193,8 @@ fn read_candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
         due_at: Timestamp(row.get(3)?),
         payload_bytes: length(row, 4)?,
         suspect: row.get(5)?,
+        attempt: row.get(6)?,
+        redrive_of: row.get(7)?,
     })
 }
 
@@ -281,22 +286,20 @@ fn mark_handed(tx: &Tx<'_>, seq: Seq, number: i64, hands: &str) -> Result<(), St
     Ok(())
 }
 
-fn read_delivery(tx: &Tx<'_>, seq: Seq) -> Result<Delivery, StoreError> {
+fn read_delivery(tx: &Tx<'_>, chosen: &Candidate) -> Result<Delivery, StoreError> {
     let row = tx.first(
-        "SELECT d.attempt, d.redrive_of, e.id, e.subject, e.provider, e.transport,
-             e.delivery_id, e.received_at_ms, e.work_item, e.kind, e.headers, e.payload_bytes,
-             e.payload
-         FROM deliveries d JOIN events e ON e.id = d.event_id WHERE d.seq = ?1",
-        params![seq.0],
+        "SELECT id, subject, provider, transport, delivery_id, received_at_ms, work_item, kind,
+             headers, payload_bytes, payload
+         FROM events WHERE id = ?1",
+        params![chosen.event.0],
         |row| {
-            let words: (String, String) = (row.get(4)?, row.get(5)?);
-            let redrive_of: i64 = row.get(1)?;
-            let event = read_event(row)?;
-            Ok((words, row.get(0)?, redrive_of, event))
+            let words: (String, String) = (row.get(2)?, row.get(3)?);
+            Ok((words, read_event(row)?))
         },
-        "read a delivery with its event",
+        "read an event to hand out",
     )?;
-    let Some(((provider, source), attempt, redrive_of, event)) = row else {
+    let seq = chosen.seq;
+    let Some(((provider, source), event)) = row else {
         return Err(StoreError::Corrupt(format!(
             "delivery {seq} without its event"
         )));
@@ -307,21 +310,20 @@ fn read_delivery(tx: &Tx<'_>, seq: Seq) -> Result<Delivery, StoreError> {
         source: Source::from_word(&source).ok_or_else(unreadable)?,
         ..event
     };
-    let redrive_of = (redrive_of > 0).then_some(Seq(redrive_of));
     Ok(Delivery {
         seq,
-        attempt,
-        redrive_of,
+        attempt: chosen.attempt,
+        redrive_of: (chosen.redrive_of > 0).then_some(Seq(chosen.redrive_of)),
         event,
     })
 }
 
 /// The event's columns; provider and source are set by the caller, who checks their words.
 fn read_event(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
-    let subject: String = row.get(3)?;
-    let work_item: String = row.get(8)?;
+    let subject: String = row.get(1)?;
+    let work_item: String = row.get(6)?;
     Ok(StoredEvent {
-        id: EventId(row.get(2)?),
+        id: EventId(row.get(0)?),
         subject: if subject.is_empty() {
             Subject::UNASSIGNED.to_owned()
         } else {
@@ -329,11 +331,11 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
         },
         provider: Provider::GitHub,
         source: Source::Webhook,
-        delivery_id: row.get(6)?,
-        received_at: Timestamp(row.get(7)?),
+        delivery_id: row.get(4)?,
+        received_at: Timestamp(row.get(5)?),
         work_item: (!work_item.is_empty()).then_some(work_item),
-        kind: row.get(9)?,
-        headers: row.get(10)?,
-        payload: Payload::from_stored(row.get(12)?, length(row, 11)?),
+        kind: row.get(7)?,
+        headers: row.get(8)?,
+        payload: Payload::from_stored(row.get(10)?, length(row, 9)?),
     })
 }

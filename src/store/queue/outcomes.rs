@@ -42,18 +42,28 @@ pub(super) fn apply(
     }
     let rows = known_rows(tx, queue, items.keys().copied())?;
     let mut lanes = Lanes::default();
-    for seq in rows {
-        // Read again: an earlier outcome of this list may have sent it back.
-        if let (Some(item), Some(row)) = (items.get(&seq), read(tx, seq)?) {
+    // An earlier outcome of this list may have sent others of it back, or settled them.
+    let mut is_stale = false;
+    for row in rows {
+        let row = if is_stale {
+            read(tx, row.seq)?
+        } else {
+            Some(row)
+        };
+        let Some(row) = row else { continue };
+        if let Some(item) = items.get(&row.seq) {
             let is_heard = !Break::WaitingOutcomeIgnored.is_on() || row.state == State::Handed;
             if item.outcome == Outcome::Spawned && Break::SpawnedSettlesNothing.is_on() {
                 continue;
             }
             if item.outcome.settles() && is_heard {
+                is_stale |= row.replaced;
                 settle_chain(tx, queue, row, item, &mut lanes)?;
             } else if is_in_hand(&row, standing) {
+                is_stale = true;
                 give_back(tx, queue, &row, item, &mut lanes)?;
             } else if Break::RepeatIsAFailure.is_on() && row.state == State::Ready {
+                is_stale = true;
                 let failed = Outcome::Failed;
                 let item = CommitItem {
                     outcome: failed,
@@ -66,26 +76,21 @@ pub(super) fn apply(
     lanes.refresh(tx)
 }
 
-/// The numbers that still have a row, after all were found to belong to the queue.
+/// The rows that are still there, after all were found to belong to the queue.
 fn known_rows(
     tx: &Tx<'_>,
     queue: &Queue,
     seqs: impl Iterator<Item = Seq>,
-) -> Result<Vec<Seq>, StoreError> {
+) -> Result<Vec<DeliveryRow>, StoreError> {
     let highest = highest_seq(tx)?;
     let (mut known, mut undelivered) = (Vec::new(), Vec::new());
     for seq in seqs {
-        let owner = tx.first(
-            "SELECT instance_id, ever_handed FROM deliveries WHERE seq = ?1",
-            params![seq.0],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)),
-            "look up a delivery",
-        )?;
-        match owner {
-            Some((instance_id, true))
-                if instance_id == queue.id || Break::ForeignCommitAccepted.is_on() =>
+        match read(tx, seq)? {
+            Some(row)
+                if row.ever_handed
+                    && (row.instance_id == queue.id || Break::ForeignCommitAccepted.is_on()) =>
             {
-                known.push(seq);
+                known.push(row);
             }
             _ if Break::UndeliveredIgnored.is_on() => {}
             Some(_) => undelivered.push(seq),
@@ -134,7 +139,9 @@ fn settle_chain(
                 if Break::ChainNotFollowed.is_on() {
                     break;
                 }
-                next = replacement(tx, row.seq)?;
+                if row.replaced {
+                    next = replacement(tx, row.seq)?;
+                }
             }
             _ => break,
         }

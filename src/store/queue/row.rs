@@ -109,6 +109,9 @@ pub(super) struct DeliveryRow {
     /// Whose hands it is or was in, see [`hands_of`].
     pub hands: String,
     pub handed_at: Timestamp,
+    pub ever_handed: bool,
+    /// True when another row goes on with what this one was.
+    pub replaced: bool,
     pub event: EventFacts,
 }
 
@@ -118,7 +121,7 @@ macro_rules! select_delivery {
         concat!(
             "SELECT d.seq, d.instance_id, d.lane_id, d.state, d.attempt, d.strikes, d.losses,
                  d.suspect, d.handed_number, d.handed_run, d.handed_at_ms,
-                 e.id, e.subject, e.delivery_id
+                 e.id, e.subject, e.delivery_id, d.ever_handed, d.replaced
              FROM deliveries d JOIN events e ON e.id = d.event_id ",
             $tail
         )
@@ -143,6 +146,8 @@ impl DeliveryRow {
             number: row.get(8)?,
             hands: row.get(9)?,
             handed_at: Timestamp(row.get(10)?),
+            ever_handed: row.get(14)?,
+            replaced: row.get(15)?,
             event: EventFacts {
                 id: EventId(row.get(11)?),
                 subject: if subject.is_empty() {

@@ -23,8 +23,9 @@ use crate::domain::{Millis, Timestamp};
 
 /// Rows that one transaction changes for retention.
 const ROWS_MAX: u32 = 500;
-/// Time that one transaction takes for retention.
-const TIME_MAX: Duration = Duration::from_millis(15);
+/// Time that one transaction takes for retention: less than a batch of ingest takes, which waits
+/// for it twice at most, once before its batch and once within.
+const TIME_MAX: Duration = Duration::from_millis(2);
 /// How long a binding or a room is kept after its last use.
 const REFERENCES_KEPT_MS: Millis = 180 * 24 * 3600 * 1000;
 
@@ -82,7 +83,17 @@ impl Sweep {
     }
 
     fn is_over(&self, tx: &Tx<'_>) -> bool {
-        self.rows_left == 0 || tx.clock.instant().duration_since(self.began) >= TIME_MAX
+        self.rows_left == 0 || (self.has_begun() && self.took(tx) >= TIME_MAX)
+    }
+
+    /// What only looked goes on: or a look that takes long, at many queues, would be repeated
+    /// from its beginning and never come to an end.
+    const fn has_begun(&self) -> bool {
+        self.rows_left < ROWS_MAX
+    }
+
+    fn took(&self, tx: &Tx<'_>) -> Duration {
+        tx.clock.instant().duration_since(self.began)
     }
 
     fn count_row(&mut self) {

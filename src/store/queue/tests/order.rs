@@ -131,24 +131,6 @@ fn a_payload_comes_out_byte_for_byte_with_its_event() {
 }
 
 #[test]
-fn a_subject_with_many_deliveries_behind_a_failing_head_costs_a_fetch_no_more_than_one() {
-    let mut steps = Vec::new();
-    for behind in [1, 2_000] {
-        let (mut store, mut laptop) = store_with(&[1]);
-        laptop.fetch(&mut store, 1, &[]);
-        laptop.fetch(&mut store, 0, &[(1, "failed")]);
-        for _ in 0..behind {
-            store.append(1);
-        }
-        store.append(2);
-        let before = store.steps();
-        assert_eq!(laptop.fetch(&mut store, 9, &[]).deliveries.len(), 1);
-        steps.push(store.steps() - before);
-    }
-    assert!(steps[1] <= steps[0] + steps[0] / 10, "{steps:?}");
-}
-
-#[test]
 fn an_event_routed_late_takes_its_place_among_what_is_not_handed_out_yet() {
     let (mut store, mut laptop) = store_with(&[]);
     store.append(1);
