@@ -21,6 +21,8 @@ use support::stock::{self, BATCH, Stock};
 
 /// Events of each size, unless the environment says otherwise (fewer for a profiler).
 const EVENTS: u64 = 20_000;
+/// Work items in turn, all of them driven by one instance.
+const SUBJECTS: u64 = 100;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -40,9 +42,12 @@ fn main() {
 
 fn append(path: &std::path::Path, bytes: usize, events: u64) -> f64 {
     let mut stock = Stock::open(path);
+    for number in 1..=SUBJECTS {
+        stock.claim("bench", number);
+    }
     let appends: Vec<_> = (0..events)
         .map(|id| {
-            let number = id % 100 + 1;
+            let number = id % SUBJECTS + 1;
             stock::append(id, number, &payloads::comment(id, number, bytes))
         })
         .collect();
