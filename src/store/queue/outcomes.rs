@@ -139,7 +139,7 @@ fn settle_chain(
                 if Break::ChainNotFollowed.is_on() {
                     break;
                 }
-                if row.replaced {
+                if row.replaced || Break::ReplacedTwice.is_on() {
                     next = replacement(tx, row.seq)?;
                 }
             }
