@@ -70,7 +70,7 @@ fn a_store_of_a_newer_program_is_refused_by_its_version() {
     let error = refusal(|path| {
         open(path).pragma_update(None, "user_version", 99).unwrap();
     });
-    let end = "has schema version 99; this program knows up to 2";
+    let end = "has schema version 99; this program knows up to 3";
     assert!(error.contains(end), "{error}");
 }
 
