@@ -28,9 +28,10 @@ Examples:
   the-loop-gateway backup /var/backups            a file with the time in its name
   the-loop-gateway backup /mnt/usb --format json | jq -r .backup
 
-The gateway may run, at full ingest too: the copy is one moment of its store. Nothing is held up,
-but the write-ahead log grows until the copy is made. The copy is verified before it gets its name;
-an existing file is never overwritten. It holds payloads: treat it like the store.
+The gateway may run, at full ingest too: the copy is one moment of its store. Nothing is refused,
+but single requests wait for the disk, some tenths of a second, and the write-ahead log grows until
+the copy is made. The copy is verified before it gets its name; an existing file is never
+overwritten. It holds payloads: treat it like the store.
 
 The config, the env file with its secrets, and the event log are not in it: they are files that any
 backup can copy.";
