@@ -133,8 +133,13 @@ fn while_it_drains_it_is_not_ready_and_takes_no_new_connection() {
             }
             drain_body(&mut asking);
         }
-        let last = statuses.last().map(String::as_str);
-        assert_eq!(last, Some("HTTP/1.1 503"), "{statuses:?}");
+        // A connection that rests between two requests at that moment ends without an answer.
+        let until_then = statuses
+            .iter()
+            .take_while(|status| *status == "HTTP/1.1 200");
+        let and_then: Vec<_> = statuses.iter().skip(until_then.count()).collect();
+        let is_refused_or_over = and_then.is_empty() || and_then == ["HTTP/1.1 503"];
+        assert!(is_refused_or_over, "{statuses:?}");
         wait_until("closed listeners", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
         });
